@@ -1,0 +1,72 @@
+//! Payloads too large for a slot: content-addressed objects, written before the record that names them.
+
+use bytes::Bytes;
+use object_store::path::Path;
+use sha2::{Digest as _, Sha256};
+
+use crate::command::{Change, Command, SubmitError};
+use crate::core::{Cached, Core, Damage, FetchError, Value};
+use crate::record::{Body, Payload};
+use crate::store::{get_object, put_once};
+
+pub const INLINE_MAX: usize = 1 << 20;
+
+#[must_use]
+pub fn path(sha256: &[u8; 32]) -> Path {
+    let hex: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+    Path::from(format!("blobs/{}/{hex}", &hex[..2]))
+}
+
+pub(crate) async fn spill(core: &Core, command: &mut Command) -> Result<(), SubmitError> {
+    for (_, change) in &mut command.changes {
+        let payload = match change {
+            Change::Create(create) => create.payload.as_mut().and_then(|p| p.as_mut().ok()),
+            Change::Append(append) => append.payload.as_mut().ok(),
+            Change::Close { .. } | Change::Delete | Change::Renew | Change::Expire => None,
+        };
+        if let Some(payload) = payload {
+            spill_payload(core, payload).await?;
+        }
+        if let Change::Create(create) = change
+            && let Some((_, prefix)) = create.fork.as_mut().and_then(|fork| fork.prefix.as_mut())
+        {
+            spill_payload(core, prefix).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn spill_payload(core: &Core, payload: &mut Payload) -> Result<(), SubmitError> {
+    let Body::Inline(data) = &payload.body else { return Ok(()) };
+    if data.len() <= INLINE_MAX {
+        return Ok(());
+    }
+    let data = data.clone();
+    let sha256: [u8; 32] = Sha256::digest(&data).into();
+    let len = data.len() as u32;
+    put_once(core.store.objects.as_ref(), &path(&sha256), data)
+        .await
+        .map_err(|error| SubmitError::NotWritten(error.to_string()))?;
+    payload.body = Body::Blob { sha256, len };
+    Ok(())
+}
+
+/// The whole payload, checked.
+pub(crate) async fn load(core: &Core, payload: &Payload) -> Result<Bytes, FetchError> {
+    let (sha256, len) = match &payload.body {
+        Body::Inline(data) => return Ok(data.clone()),
+        Body::Blob { sha256, len } => (sha256, *len as usize),
+    };
+    if let Some(Value::Bytes(data)) = core.cache.lock().get(&Cached::Blob(*sha256)) {
+        return Ok(data);
+    }
+    let key = path(sha256);
+    let damage = |what: String| FetchError::from(Damage { key: key.to_string(), what });
+    let found = get_object(core.store.objects.as_ref(), &key).await?;
+    let data = found.ok_or_else(|| damage("the payload is missing".into()))?;
+    if data.len() != len || Sha256::digest(&data)[..] != sha256[..] {
+        return Err(damage("the payload does not match its name".into()));
+    }
+    core.cache.lock().insert(Cached::Blob(*sha256), Value::Bytes(data.clone()), len);
+    Ok(data)
+}

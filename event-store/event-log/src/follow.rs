@@ -1,0 +1,123 @@
+//! Following everything: every record of every stream, in commit order, from any place.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::chain::{Chain, Verdict};
+use crate::core::{Core, FetchError};
+use crate::log::Log;
+use crate::record::Record;
+use crate::slot::{Digest, Kind, Slot};
+
+/// How far a follower has come. A projection stores it in the same transaction as its effects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// The next slot to read.
+    pub next: u64,
+    /// Of the last valid slot before it; tells whether this is still the same history.
+    pub digest: Digest,
+}
+
+/// The records of one slot: what one commit of the log made true.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    slot: Arc<Slot>,
+    /// Store it with the effects of these records.
+    pub cursor: Cursor,
+}
+
+impl Commit {
+    #[must_use]
+    pub fn records(&self) -> &[Record] {
+        &self.slot.records
+    }
+
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        self.slot.header.time
+    }
+
+    /// Records in the log before this commit.
+    #[must_use]
+    pub fn before(&self) -> u64 {
+        self.slot.header.before
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// The projection is ahead of the log or belongs to another one: drop it and start from zero.
+    #[error("slot {0} is not in this log's history")]
+    OtherHistory(u64),
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+}
+
+#[derive(Debug)]
+pub struct Follower {
+    core: Arc<Core>,
+    chain: Chain,
+    head: watch::Receiver<u64>,
+}
+
+/// Voids between a cursor and the last valid slot before it; more than this never stood in a row.
+const LOOK_BACK: u64 = 64;
+
+impl Log {
+    /// Follows from `cursor` (the default is the beginning).
+    pub async fn follow(&self, cursor: Cursor) -> Result<Follower, FollowError> {
+        let chain = chain_at(&self.core, cursor).await?;
+        Ok(Follower { core: self.core.clone(), chain, head: self.core.head.subscribe() })
+    }
+}
+
+/// The chain at a cursor, read back from the slot whose digest it holds.
+pub(crate) async fn chain_at(core: &Core, cursor: Cursor) -> Result<Chain, FollowError> {
+    if cursor.next == 0 {
+        return Ok(Chain::default());
+    }
+    for n in (cursor.next.saturating_sub(LOOK_BACK)..cursor.next).rev() {
+        let Some(slot) = core.fetch(n).await? else { return Err(FollowError::OtherHistory(n)) };
+        if slot.digest == cursor.digest {
+            let header = &slot.header;
+            return Ok(Chain {
+                next: cursor.next,
+                epoch: header.epoch,
+                writer: header.writer,
+                digest: slot.digest,
+                records: header.before + slot.records.len() as u64,
+                time: header.time,
+                url: if header.kind == Kind::Claim { header.url.clone() } else { String::new() },
+            });
+        }
+    }
+    Err(FollowError::OtherHistory(cursor.next))
+}
+
+impl Follower {
+    /// The next commit, waiting for it if need be. Cancel-safe.
+    pub async fn next(&mut self) -> Result<Commit, FollowError> {
+        loop {
+            if let Some(commit) = self.try_next().await? {
+                return Ok(commit);
+            }
+            let next = self.chain.next;
+            if self.head.wait_for(|head| *head > next).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// The next commit, or `None` at the head.
+    pub async fn try_next(&mut self) -> Result<Option<Commit>, FollowError> {
+        while self.chain.next < *self.head.borrow() {
+            let slot = self.core.slot(self.chain.next).await?;
+            if self.chain.admit(&slot.header, slot.digest, slot.records.len() as u64) == Verdict::Data {
+                let cursor = Cursor { next: self.chain.next, digest: self.chain.digest };
+                return Ok(Some(Commit { slot, cursor }));
+            }
+        }
+        Ok(None)
+    }
+}

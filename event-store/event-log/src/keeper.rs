@@ -1,0 +1,171 @@
+//! Makes packs and checkpoints in the background. Everything it writes can be deleted; nothing is lost but time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use object_store::ObjectStoreExt;
+use object_store::path::Path;
+use tokio::sync::Mutex;
+
+use crate::checkpoint;
+use crate::core::{Core, FetchError};
+use crate::pack;
+use crate::state::PackRef;
+use crate::store::{StoreError, get_object, put_once};
+
+/// A first pack covers this many slots, or fewer if they hold this many bytes.
+const PACK_SLOTS: u64 = 256;
+const PACK_BYTES: usize = 16 << 20;
+/// So many neighbours of one size become one pack, as long as it stays below `MERGE_BYTES`.
+const MERGE: usize = 16;
+const MERGE_BYTES: u64 = 32 << 20;
+/// A start replays at most this many slots, or reads about as many bytes as a checkpoint has.
+const CHECKPOINT_SLOTS: u64 = 1_024;
+const CHECKPOINT_SLOTS_MAX: u64 = 16_384;
+const REST: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    core: Arc<Core>,
+    saved: AtomicU64,
+    saved_bytes: AtomicU64,
+    /// One maker at a time.
+    busy: Mutex<()>,
+}
+
+impl Keeper {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        let saved = core.state.read().chain.next;
+        Self { core, saved: AtomicU64::new(saved), saved_bytes: AtomicU64::new(0), busy: Mutex::new(()) }
+    }
+
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut due = 0;
+        loop {
+            while self.core.state.read().chain.next < due {
+                tokio::time::sleep(REST).await;
+            }
+            if let Err(error) = self.round().await {
+                tracing::warn!(%error, "packs and checkpoints have to wait");
+            }
+            due = self.core.state.read().chain.next + PACK_SLOTS / 4;
+            tokio::time::sleep(REST).await;
+        }
+    }
+
+    async fn round(&self) -> Result<(), FetchError> {
+        let _busy = self.busy.lock().await;
+        while self.pack_next().await? {}
+        while self.merge_next().await? {}
+        let slots = self.core.state.read().chain.next.saturating_sub(self.saved.load(Ordering::Relaxed));
+        let worth_it = self.core.unsaved.load(Ordering::Relaxed) >= self.saved_bytes.load(Ordering::Relaxed);
+        if slots >= CHECKPOINT_SLOTS_MAX || (slots >= CHECKPOINT_SLOTS && worth_it) {
+            self.checkpoint().await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn checkpoint_now(&self) {
+        let _busy = self.busy.lock().await;
+        if self.core.state.read().chain.next == self.saved.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = self.checkpoint().await {
+            tracing::warn!(%error, "no checkpoint was written; the next start takes longer");
+        }
+    }
+
+    /// Packs the oldest slots that no pack covers, if there are enough of them.
+    async fn pack_next(&self) -> Result<bool, FetchError> {
+        let (from, head, skips) = {
+            let state = self.core.state.read();
+            (state.packed_to(), state.chain.next, state.skips.clone())
+        };
+        let mut builder = pack::Builder::default();
+        let (mut to, mut bytes) = (from, 0);
+        while to < head && to - from < PACK_SLOTS && bytes < PACK_BYTES {
+            let slot = self.core.slot(to).await?;
+            if !skips.contains(&to) {
+                slot.records.iter().for_each(|record| builder.add(record));
+            }
+            bytes += slot.weight;
+            to += 1;
+        }
+        if to - from < PACK_SLOTS && bytes < PACK_BYTES {
+            return Ok(false);
+        }
+        self.install(from, to, builder).await?;
+        Ok(true)
+    }
+
+    /// Adopts the pack of this range if another server was first, or else makes it.
+    async fn install(&self, from: u64, to: u64, builder: pack::Builder) -> Result<(), FetchError> {
+        let path = pack::path(from, to);
+        let objects = self.core.store.objects.as_ref();
+        let existing = get_object(objects, &path).await?;
+        let (bytes, index) = match existing.as_ref().map(pack::decode_index) {
+            Some(Ok(index)) => (existing.unwrap_or_default(), index),
+            Some(Err(error)) => {
+                tracing::error!(key = %path, %error, "damaged pack, writing it again");
+                let (bytes, index) = builder.finish();
+                objects.put(&path, bytes.clone().into()).await.map_err(|error| StoreError::transient(&path, error))?;
+                (bytes, index)
+            }
+            None => {
+                let (bytes, index) = builder.finish();
+                put_once(objects, &path, bytes.clone()).await?;
+                (bytes, index)
+            }
+        };
+        self.core.counters.packs.fetch_add(1, Ordering::Relaxed);
+        self.core.state.write().install_pack(PackRef { from, to, bytes: bytes.len() as u64 }, &index);
+        Ok(())
+    }
+
+    /// Joins the first run of `MERGE` neighbours of the same tier.
+    async fn merge_next(&self) -> Result<bool, FetchError> {
+        let packs = self.core.state.read().packs.clone();
+        let run = packs.windows(MERGE).find(|run| {
+            let slots = |pack: &PackRef| pack.to - pack.from;
+            let same = run.iter().all(|pack| tier(slots(pack)) == tier(slots(&run[0])));
+            same && run.iter().map(|pack| pack.bytes).sum::<u64>() <= MERGE_BYTES
+        });
+        let Some(run) = run else { return Ok(false) };
+        let mut builder = pack::Builder::default();
+        for pack in run {
+            let path = pack::path(pack.from, pack.to);
+            let Some(bytes) = get_object(self.core.store.objects.as_ref(), &path).await? else { return Ok(false) };
+            let damaged = |error: crate::codec::DecodeError| crate::core::Damage { key: path.to_string(), what: error.to_string() };
+            for block in pack::decode_index(&bytes).map_err(damaged)?.iter().flat_map(|entry| &entry.blocks) {
+                let slice = bytes.slice(block.offset as usize..(block.offset + block.len) as usize);
+                pack::decode_block(&slice).map_err(damaged)?.iter().for_each(|record| builder.add(record));
+            }
+        }
+        self.install(run[0].from, run[MERGE - 1].to, builder).await?;
+        Ok(true)
+    }
+
+    async fn checkpoint(&self) -> Result<(), FetchError> {
+        let (n, bytes) = {
+            let state = self.core.state.read();
+            self.core.unsaved.store(0, Ordering::Relaxed);
+            (state.chain.next, checkpoint::encode(self.core.cluster, &state))
+        };
+        let objects = self.core.store.objects.as_ref();
+        let size = bytes.len() as u64;
+        put_once(objects, &checkpoint::path(n), bytes).await?;
+        let latest = Path::from(checkpoint::LATEST);
+        objects.put(&latest, n.to_string().into()).await.map_err(|error| StoreError::transient(&latest, error))?;
+        let before = self.saved.swap(n, Ordering::Relaxed);
+        self.saved_bytes.store(size, Ordering::Relaxed);
+        self.core.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!(slot = n, bytes = size, before, "checkpoint written");
+        Ok(())
+    }
+}
+
+/// Packs of 1–256 slots, of up to 16 times as many, and so on.
+fn tier(slots: u64) -> u32 {
+    slots.div_ceil(PACK_SLOTS).ilog2() / MERGE.ilog2()
+}

@@ -1,0 +1,242 @@
+//! Slots in local files: 4,096 to a file, one `fdatasync` per commit.
+//!
+//! A slot is a frame `[length u32][length check u32][bytes]`, and the file is zero beyond the last frame. Processes exclude each
+//! other with a lock on `tail`, which a writer holds until its frame is synced, so that no reader sees what a power cut could take
+//! back. `tail` also holds (without a sync of its own) the number of slots acknowledged: a broken frame beyond them, with nothing
+//! whole behind it, is a write that a crash cut short and nobody was told of; any other broken frame is damage.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock};
+
+use super::{Creation, Pace, SlotStore, StoreError};
+
+mod segment;
+
+use segment::{Frame, Segment};
+
+const SLOTS_PER_FILE: u64 = 4096;
+/// Zeros written ahead of the frames, so that a commit overwrites allocated blocks and the sync moves no metadata.
+const RUNWAY: u64 = 1 << 20;
+const RUNWAY_LOW: u64 = 256 << 10;
+
+#[derive(Debug)]
+pub struct LocalSlots {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    directory: PathBuf,
+    tail: Mutex<File>,
+    segments: Mutex<std::collections::BTreeMap<u64, Segment>>,
+}
+
+impl LocalSlots {
+    /// Opens the journal below `root`, making its directory if `create`.
+    pub fn open(root: &Path, create: bool) -> io::Result<Self> {
+        let directory = root.join("j").join("00");
+        if create {
+            make_durable_dir(root, &directory)?;
+        }
+        let tail = OpenOptions::new().read(true).write(create).create(create).truncate(false).open(directory.join("tail"))?;
+        if create {
+            File::open(&directory)?.sync_all()?;
+        }
+        Ok(Self { inner: Arc::new(Inner { directory, tail: Mutex::new(tail), segments: Mutex::default() }) })
+    }
+}
+
+fn make_durable_dir(root: &Path, directory: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    for made in directory.ancestors().take_while(|made| made.starts_with(root)) {
+        File::open(made)?.sync_all()?;
+    }
+    Ok(())
+}
+
+enum Written {
+    Created,
+    NeedsRunway,
+    Exists,
+}
+
+impl Inner {
+    fn file(&self, n: u64) -> PathBuf {
+        self.directory.join(format!("{:012x}.slots", n / SLOTS_PER_FILE))
+    }
+
+    /// Every slot below this number was acknowledged.
+    fn acknowledged(tail: &File) -> u64 {
+        let mut mark = [0; 8];
+        tail.read_exact_at(&mut mark, 0).map_or(0, |()| u64::from_le_bytes(mark))
+    }
+
+    /// The frame of slot `n`: sought by walking the frames of its file, from the last one known.
+    fn frame(&self, n: u64, tail: &File) -> Result<Option<Bytes>, StoreError> {
+        let number = n / SLOTS_PER_FILE;
+        let mut segments = self.segments.lock();
+        let segment = match segments.entry(number) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                let Some(opened) = Segment::open(&self.file(n), number * SLOTS_PER_FILE).map_err(|e| failed(n, e))? else {
+                    return self.absent(n, tail);
+                };
+                entry.insert(opened)
+            }
+        };
+        match segment.read(n).map_err(|e| failed(n, e))? {
+            Frame::Whole(bytes) => Ok(Some(bytes)),
+            Frame::Absent => self.absent(n, tail),
+            Frame::Broken { n, last: true, .. } if n >= Self::acknowledged(tail) && !self.file(n + SLOTS_PER_FILE).exists() => Ok(None),
+            Frame::Broken { n, at, .. } => {
+                Err(StoreError::Damaged { key: name(n), what: format!("the slot at byte {at} is cut short or altered") })
+            }
+        }
+    }
+
+    fn absent(&self, n: u64, tail: &File) -> Result<Option<Bytes>, StoreError> {
+        if n < Self::acknowledged(tail) || self.file(n + SLOTS_PER_FILE).exists() {
+            return Err(StoreError::Damaged { key: name(n), what: "an acknowledged slot is missing".into() });
+        }
+        Ok(None)
+    }
+
+    fn create(&self, n: u64, bytes: &Bytes) -> Result<Written, StoreError> {
+        let tail = self.tail.lock();
+        flock(&*tail, FlockOperation::LockExclusive).map_err(|e| failed(n, e.into()))?;
+        let result = self.create_locked(n, bytes, &tail);
+        let _ = flock(&*tail, FlockOperation::Unlock);
+        result
+    }
+
+    fn create_locked(&self, n: u64, bytes: &Bytes, tail: &File) -> Result<Written, StoreError> {
+        if self.frame(n, tail)?.is_some() {
+            return Ok(Written::Exists);
+        }
+        let first = n / SLOTS_PER_FILE * SLOTS_PER_FILE;
+        let mut segments = self.segments.lock();
+        let segment = match segments.entry(first / SLOTS_PER_FILE) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(Segment::create(&self.file(n), first).map_err(|e| fatal(n, &e))?)
+            }
+        };
+        if !segment.awaits(n) {
+            return Err(StoreError::Transient { key: name(n), source: "the slot before it is absent".into() });
+        }
+        segment.append(n, bytes).map_err(|e| fatal(n, &e))?;
+        tail.write_all_at(&(n + 1).to_le_bytes(), 0).map_err(|e| fatal(n, &e))?;
+        Ok(if segment.runway() < RUNWAY_LOW { Written::NeedsRunway } else { Written::Created })
+    }
+
+    /// A reader waits out a commit under way, and then sees it.
+    fn get(&self, n: u64) -> Result<Option<Bytes>, StoreError> {
+        let tail = self.tail.lock();
+        if n < Self::acknowledged(&tail) {
+            return self.frame(n, &tail);
+        }
+        flock(&*tail, FlockOperation::LockShared).map_err(|e| failed(n, e.into()))?;
+        let result = self.frame(n, &tail);
+        let _ = flock(&*tail, FlockOperation::Unlock);
+        result
+    }
+
+    /// Extends the runway of the file that slot `n` went to, if nobody is waiting.
+    fn extend(&self, n: u64) -> io::Result<()> {
+        let Some(tail) = self.tail.try_lock() else { return Ok(()) };
+        if flock(&*tail, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(());
+        }
+        let mut segments = self.segments.lock();
+        let extended = segments.get_mut(&(n / SLOTS_PER_FILE)).map_or(Ok(()), |segment| segment.extend(RUNWAY));
+        let _ = flock(&*tail, FlockOperation::Unlock);
+        extended
+    }
+
+}
+
+#[async_trait]
+impl SlotStore for LocalSlots {
+    async fn create(&self, n: u64, bytes: Bytes) -> Result<Creation, StoreError> {
+        let inner = self.inner.clone();
+        match blocking(n, move || inner.create(n, &bytes)).await? {
+            Written::Exists => Ok(Creation::Exists),
+            Written::Created => Ok(Creation::Created),
+            Written::NeedsRunway => {
+                let inner = self.inner.clone();
+                // Off the commit path: the answer is out while the next runway is laid. Without one, commits are only slower.
+                tokio::task::spawn_blocking(move || inner.extend(n));
+                Ok(Creation::Created)
+            }
+        }
+    }
+
+    async fn get(&self, n: u64) -> Result<Option<Bytes>, StoreError> {
+        let inner = self.inner.clone();
+        blocking(n, move || inner.get(n)).await
+    }
+
+    async fn list(&self) -> Result<Vec<u64>, StoreError> {
+        let inner = self.inner.clone();
+        blocking(0, move || inner.list()).await
+    }
+
+    fn key(&self, n: u64) -> String {
+        name(n)
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { depth: 1, linger: Duration::ZERO, poll: Duration::from_millis(5) }
+    }
+}
+
+impl Inner {
+    fn list(&self) -> Result<Vec<u64>, StoreError> {
+        let failed = |e: io::Error| StoreError::transient("j/00", e);
+        let mut numbers = Vec::new();
+        for entry in std::fs::read_dir(&self.directory).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let Some(number) = name.to_str().and_then(|n| n.strip_suffix(".slots")).and_then(|n| u64::from_str_radix(n, 16).ok())
+            else {
+                continue;
+            };
+            let first = number * SLOTS_PER_FILE;
+            if let Some(mut segment) = Segment::open(&self.directory.join(&name), first).map_err(failed)? {
+                numbers.extend(first..first + segment.count().map_err(failed)?);
+            }
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+}
+
+fn name(n: u64) -> String {
+    format!("j/00/{:012x}.slots#{}", n / SLOTS_PER_FILE, n % SLOTS_PER_FILE)
+}
+
+fn failed(n: u64, error: io::Error) -> StoreError {
+    StoreError::transient(name(n), error)
+}
+
+fn fatal(n: u64, error: &io::Error) -> StoreError {
+    StoreError::Fatal { key: name(n), what: error.to_string() }
+}
+
+async fn blocking<T: Send + 'static>(
+    n: u64,
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(StoreError::transient(name(n), error)),
+    }
+}
