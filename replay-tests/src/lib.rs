@@ -1,1 +1,8 @@
+pub mod conformance;
+mod directories;
+pub mod node;
+pub mod python;
 pub mod race;
+pub mod s3;
+pub mod servers;
+pub mod sim;

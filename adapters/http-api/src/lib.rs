@@ -1,0 +1,16 @@
+//! HTTP: the Durable Streams protocol at `/v1/stream/{path}`, subscriptions under `/v1/stream/__ds/`, health and metrics.
+//!
+//! This crate turns requests into commands and reads of the log and back. It decides nothing about streams itself, and it is the
+//! only place that knows HTTP.
+
+mod app;
+mod errors;
+mod metrics;
+mod peers;
+mod serve;
+mod streams;
+pub mod subscriptions;
+
+pub use app::{App, Options};
+pub use peers::HttpPeers;
+pub use serve::{Server, serve};

@@ -9,6 +9,19 @@ use crate::offset::Offset;
 use crate::record::{CommandId, Op, Payload, Record, Stamp};
 use crate::stream::{Producer, Table, token};
 
+/// A command id made of names: the same names, the same command.
+#[must_use]
+pub fn command_id(parts: &[&str]) -> CommandId {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    let mut id = [0; 16];
+    id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    u128::from_le_bytes(id)
+}
+
 /// Changes to one or more streams that happen together or not at all. Each stream is named once.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Command {

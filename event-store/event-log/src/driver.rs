@@ -51,6 +51,8 @@ pub(crate) enum Request {
     Submit(Box<Submission>),
     /// Answered when everything that was durable before the request has been seen.
     Refresh(oneshot::Sender<()>),
+    /// Finish what is queued, take nothing more.
+    Stop,
 }
 
 pub(crate) struct Driver {
@@ -192,6 +194,7 @@ impl Driver {
                     batch.push(submission);
                 }
                 Request::Refresh(done) => refreshes.push(done),
+                Request::Stop => self.requests.close(),
             }
             if weight < SLOT_BYTES && batch.len() < SLOT_RECORDS {
                 next = self.backlog.pop_front().or_else(|| self.requests.try_recv().ok());

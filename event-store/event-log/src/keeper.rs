@@ -14,20 +14,20 @@ use crate::pack;
 use crate::state::PackRef;
 use crate::store::{StoreError, get_object, put_once};
 
-/// A first pack covers this many slots, or fewer if they hold this many bytes.
-const PACK_SLOTS: u64 = 256;
+/// A first pack covers as many slots as the store's pace says, or fewer if they hold this many bytes.
 const PACK_BYTES: usize = 16 << 20;
 /// So many neighbours of one size become one pack, as long as it stays below `MERGE_BYTES`.
 const MERGE: usize = 16;
 const MERGE_BYTES: u64 = 32 << 20;
-/// A start replays at most this many slots, or reads about as many bytes as a checkpoint has.
-const CHECKPOINT_SLOTS: u64 = 1_024;
-const CHECKPOINT_SLOTS_MAX: u64 = 16_384;
+/// A start replays at most this many packs' worth of slots, or reads about as many bytes as a checkpoint has.
+const CHECKPOINT_PACKS: u64 = 4;
+const CHECKPOINT_PACKS_MAX: u64 = 64;
 const REST: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(crate) struct Keeper {
     core: Arc<Core>,
+    pack_slots: u64,
     saved: AtomicU64,
     saved_bytes: AtomicU64,
     /// One maker at a time.
@@ -37,7 +37,8 @@ pub(crate) struct Keeper {
 impl Keeper {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         let saved = core.state.read().chain.next;
-        Self { core, saved: AtomicU64::new(saved), saved_bytes: AtomicU64::new(0), busy: Mutex::new(()) }
+        let pack_slots = core.store.slots.pace().pack.max(1);
+        Self { core, pack_slots, saved: AtomicU64::new(saved), saved_bytes: AtomicU64::new(0), busy: Mutex::new(()) }
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
@@ -49,7 +50,7 @@ impl Keeper {
             if let Err(error) = self.round().await {
                 tracing::warn!(%error, "packs and checkpoints have to wait");
             }
-            due = self.core.state.read().chain.next + PACK_SLOTS / 4;
+            due = self.core.state.read().chain.next + (self.pack_slots / 4).max(1);
             tokio::time::sleep(REST).await;
         }
     }
@@ -60,7 +61,7 @@ impl Keeper {
         while self.merge_next().await? {}
         let slots = self.core.state.read().chain.next.saturating_sub(self.saved.load(Ordering::Relaxed));
         let worth_it = self.core.unsaved.load(Ordering::Relaxed) >= self.saved_bytes.load(Ordering::Relaxed);
-        if slots >= CHECKPOINT_SLOTS_MAX || (slots >= CHECKPOINT_SLOTS && worth_it) {
+        if slots >= CHECKPOINT_PACKS_MAX * self.pack_slots || (slots >= CHECKPOINT_PACKS * self.pack_slots && worth_it) {
             self.checkpoint().await?;
         }
         Ok(())
@@ -84,7 +85,7 @@ impl Keeper {
         };
         let mut builder = pack::Builder::default();
         let (mut to, mut bytes) = (from, 0);
-        while to < head && to - from < PACK_SLOTS && bytes < PACK_BYTES {
+        while to < head && to - from < self.pack_slots && bytes < PACK_BYTES {
             let slot = self.core.slot(to).await?;
             if !skips.contains(&to) {
                 slot.records.iter().for_each(|record| builder.add(record));
@@ -92,7 +93,7 @@ impl Keeper {
             bytes += slot.weight;
             to += 1;
         }
-        if to - from < PACK_SLOTS && bytes < PACK_BYTES {
+        if to - from < self.pack_slots && bytes < PACK_BYTES {
             return Ok(false);
         }
         self.install(from, to, builder).await?;
@@ -128,7 +129,7 @@ impl Keeper {
         let packs = self.core.state.read().packs.clone();
         let run = packs.windows(MERGE).find(|run| {
             let slots = |pack: &PackRef| pack.to - pack.from;
-            let same = run.iter().all(|pack| tier(slots(pack)) == tier(slots(&run[0])));
+            let same = run.iter().all(|pack| self.tier(slots(pack)) == self.tier(slots(&run[0])));
             same && run.iter().map(|pack| pack.bytes).sum::<u64>() <= MERGE_BYTES
         });
         let Some(run) = run else { return Ok(false) };
@@ -163,9 +164,9 @@ impl Keeper {
         tracing::debug!(slot = n, bytes = size, before, "checkpoint written");
         Ok(())
     }
-}
 
-/// Packs of 1–256 slots, of up to 16 times as many, and so on.
-fn tier(slots: u64) -> u32 {
-    slots.div_ceil(PACK_SLOTS).ilog2() / MERGE.ilog2()
+    /// Packs of up to 256 slots, of up to 16 times as many, and so on.
+    fn tier(&self, slots: u64) -> u32 {
+        slots.div_ceil(self.pack_slots).ilog2() / MERGE.ilog2()
+    }
 }

@@ -34,12 +34,12 @@ mod world;
 
 pub use chain::{Chain, Verdict};
 pub use codec::DecodeError;
-pub use command::{Append, BadBody, Change, Command, Create, Expect, ForkFrom, Outcome, Receipt, Rejection, Status, SubmitError};
+pub use command::{Append, BadBody, Change, Command, Create, Expect, ForkFrom, Outcome, Receipt, Rejection, Status, SubmitError, command_id};
 pub use core::{Counters, Damage, FetchError};
 pub use decide::DEFAULT_CONTENT_TYPE;
 pub use follow::{Commit, Cursor, FollowError, Follower};
 pub use hub::Tail;
-pub use log::{Log, Options};
+pub use log::{Log, Options, Summary};
 pub use offset::Offset;
 pub use open::OpenLogError;
 pub use peers::{NoPeers, PeerError, PeerReply, Peers};

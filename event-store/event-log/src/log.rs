@@ -6,10 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::blobs;
+use crate::checkpoint;
 use crate::command::{Change, Command, Receipt, Rejection, SubmitError};
 use crate::core::{Core, Counters};
 use crate::driver::{Driver, Request, Submission};
@@ -44,7 +46,24 @@ impl Default for Options {
     }
 }
 
-/// An open log. Clones share it; it stops when the last is dropped or [`Log::close`] returns.
+/// The log at a glance.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    pub slots: u64,
+    pub records: u64,
+    pub epoch: u64,
+    pub owner_url: String,
+    pub last_commit_ms: u64,
+    pub streams: u64,
+    pub closed_streams: u64,
+    pub deleted_streams_kept_for_forks: u64,
+    pub payload_bytes: u64,
+    pub packs: u64,
+    pub packed_slots: u64,
+    pub pack_bytes: u64,
+}
+
+/// An open log. Clones share it; it stops when the last is dropped or one of them is closed.
 #[derive(Clone, Debug)]
 pub struct Log {
     pub(crate) core: Arc<Core>,
@@ -133,6 +152,32 @@ impl Log {
     #[must_use]
     pub fn stream_count(&self) -> usize {
         self.core.state.read().streams.len()
+    }
+
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let state = self.core.state.read();
+        let live = |test: fn(&Stream) -> bool| state.streams.values().filter(|s| test(s)).count() as u64;
+        Summary {
+            slots: state.chain.next,
+            records: state.chain.records,
+            epoch: state.chain.epoch,
+            owner_url: state.chain.url.clone(),
+            last_commit_ms: state.chain.time,
+            streams: live(|s| !s.head.deleted),
+            closed_streams: live(|s| s.head.closed && !s.head.deleted),
+            deleted_streams_kept_for_forks: live(|s| s.head.deleted),
+            payload_bytes: state.streams.values().map(|s| s.head.bytes).sum(),
+            packs: state.packs.len() as u64,
+            packed_slots: state.packed_to(),
+            pack_bytes: state.packs.iter().map(|pack| pack.bytes).sum(),
+        }
+    }
+
+    /// The stream table as a checkpoint would hold it now.
+    #[must_use]
+    pub fn table(&self) -> bytes::Bytes {
+        checkpoint::encode(self.core.cluster, &self.core.state.read())
     }
 
     #[must_use]
@@ -244,7 +289,7 @@ impl Log {
         for helper in self.inner.helpers.lock().drain(..) {
             helper.abort();
         }
-        drop(self);
+        let _ = self.inner.requests.send(Request::Stop).await;
         if let Some(driver) = driver {
             let _ = driver.await;
         }

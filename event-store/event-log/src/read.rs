@@ -157,16 +157,23 @@ impl Log {
         Ok((head, start))
     }
 
-    /// The append that begins exactly at `at`, for forks that start inside it.
-    pub async fn append_at(&self, name: &str, at: u64) -> Result<Option<Appended>, ReadError> {
+    /// Whether a read could start there.
+    pub fn check_offset(&self, name: &str, from: From) -> Result<(), ReadError> {
+        self.snapshot(name, from).map(|_| ())
+    }
+
+    /// The append that begins exactly at `at`, and how many of its units this stream has; for forks that start inside it.
+    pub async fn append_at(&self, name: &str, at: u64) -> Result<Option<(Appended, u64)>, ReadError> {
         let Snapshot { head, .. } = self.snapshot(name, From::Now)?;
         if at >= head.tail {
             return Ok(None);
         }
         let Some(piece) = plan(&self.core.state.read(), name, &head, at).into_iter().next() else { return Ok(None) };
-        let (_, records) = self.fetch_piece(piece).await?;
+        let (piece, records) = self.fetch_piece(piece).await?;
         let found = records.iter().find_map(|record| match &record.op {
-            Op::Appended(appended) if appended.first == at => Some(appended.clone()),
+            Op::Appended(appended) if appended.first == at => {
+                Some((appended.clone(), appended.payload.units().min(piece.to - at)))
+            }
             Op::Appended(_) | Op::Created(_) | Op::Closed { .. } | Op::Deleted { .. } | Op::Renewed => None,
         });
         Ok(found)

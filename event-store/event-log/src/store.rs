@@ -55,7 +55,12 @@ pub struct Pace {
     pub linger: Duration,
     /// How often a follower looks for the next slot while somebody waits for it.
     pub poll: Duration,
+    /// Slots that make a first pack.
+    pub pack: u64,
 }
+
+/// Fewer slots than this are read faster one by one than through a pack's index.
+pub const PACK_SLOTS: u64 = 256;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

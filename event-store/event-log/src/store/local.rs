@@ -17,7 +17,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
-use super::{Creation, Pace, SlotStore, StoreError};
+use super::{Creation, PACK_SLOTS, Pace, SlotStore, StoreError};
 
 mod segment;
 
@@ -195,7 +195,7 @@ impl SlotStore for LocalSlots {
     }
 
     fn pace(&self) -> Pace {
-        Pace { depth: 1, linger: Duration::ZERO, poll: Duration::from_millis(5) }
+        Pace { depth: 1, linger: Duration::ZERO, poll: Duration::from_millis(5), pack: PACK_SLOTS }
     }
 }
 

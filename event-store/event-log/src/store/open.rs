@@ -16,7 +16,7 @@ use url::Url;
 
 use super::local::LocalSlots;
 use super::slots::ObjectSlots;
-use super::{Pace, Store};
+use super::{PACK_SLOTS, Pace, Store};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreUrl {
@@ -74,7 +74,7 @@ impl StoreUrl {
         match self {
             Self::Memory => {
                 let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-                let pace = Pace { depth: 1, linger: Duration::ZERO, poll: Duration::from_millis(5) };
+                let pace = Pace { depth: 1, linger: Duration::ZERO, poll: Duration::from_millis(5), pack: PACK_SLOTS };
                 Ok(Store { slots: Arc::new(ObjectSlots::new(objects.clone(), pace)), objects, url })
             }
             Self::File(path) => {

@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, PutMode, PutOptions};
 
-use super::{Creation, Pace, SlotStore, StoreError, get_object};
+use super::{Creation, PACK_SLOTS, Pace, SlotStore, StoreError, get_object};
 
 const SHARD: u16 = 0;
 
@@ -28,7 +28,7 @@ impl ObjectSlots {
     /// For stores a network away.
     #[must_use]
     pub fn remote_pace() -> Pace {
-        Pace { depth: 4, linger: Duration::from_millis(5), poll: Duration::from_millis(50) }
+        Pace { depth: 4, linger: Duration::from_millis(5), poll: Duration::from_millis(50), pack: PACK_SLOTS }
     }
 }
 

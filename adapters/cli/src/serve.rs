@@ -1,0 +1,67 @@
+//! `arbe serve`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use event_log::store::cluster::Cluster;
+use event_log::{Log, Options, RealWorld, World};
+use http_api::{App, HttpPeers, Server};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::{exit, output};
+
+pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
+    let store = config.store.open(&config.store_options, true).with_context(|| config.store.to_string())?;
+    let listener = TcpListener::bind(&config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
+    let address = listener.local_addr()?;
+    let url = config.advertise_url.clone().unwrap_or_else(|| format!("http://{address}"));
+
+    let cluster = Cluster::load_or_create(store.objects.as_ref(), &|| RealWorld.random()).await;
+    let cluster = cluster.with_context(|| config.store.to_string())?;
+    let peers = Arc::new(HttpPeers::new(cluster.peer_secret)?);
+    let options = Options { url, memory: config.memory, peers, ..Options::default() };
+    let log = Log::open(store, options).await.with_context(|| config.store.to_string())?;
+    let app = App::open(
+        log.clone(),
+        http_api::Options {
+            secret: config.service_secret,
+            public_url: config.public_url,
+            long_poll_timeout: config.long_poll_timeout,
+            body_limit: config.body_limit,
+            ..http_api::Options::default()
+        },
+    );
+    let app = app.await?;
+    let (stop, stopped) = watch::channel(false);
+    let served = tokio::spawn(http_api::serve(Server::new(listener, address, app), stopped));
+    output::print(format!("arbe {} on http://{address}, log in {}\n", env!("CARGO_PKG_VERSION"), config.store))?;
+
+    let failure = wait(&log).await?;
+    stop.send_replace(true);
+    served.await?;
+    log.close().await;
+    match failure {
+        None => Ok(ExitCode::SUCCESS),
+        Some(why) => {
+            eprintln!("arbe: {why}");
+            Ok(ExitCode::from(exit::FAILED))
+        }
+    }
+}
+
+/// Until somebody asks the server to stop, or the log can not be written any more.
+async fn wait(log: &Log) -> anyhow::Result<Option<String>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut failed = log.failed();
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("asked to stop"),
+        _ = interrupt.recv() => tracing::info!("asked to stop"),
+        failure = failed.wait_for(Option::is_some) => return Ok(failure.ok().and_then(|why| why.clone())),
+    }
+    Ok(None)
+}

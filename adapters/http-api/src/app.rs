@@ -1,0 +1,178 @@
+//! Routes, and what every request shares.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use bytes::Bytes;
+use event_log::{Command, Log, PeerReply};
+use tokio::sync::watch;
+
+use crate::errors::Error;
+use crate::metrics::Metrics;
+use crate::streams::{self, frames::Frames};
+use crate::subscriptions::Subscriptions;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Guards `/v1/stream` as a bearer token.
+    pub secret: Option<String>,
+    /// How clients reach this server, if not as the `Host` header says.
+    pub public_url: Option<String>,
+    pub long_poll_timeout: Duration,
+    /// Larger request bodies are refused.
+    pub body_limit: usize,
+    /// Bytes in one read.
+    pub page_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            secret: None,
+            public_url: None,
+            long_poll_timeout: Duration::from_secs(30),
+            body_limit: 32 << 20,
+            page_limit: 4 << 20,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct App {
+    pub(crate) log: Log,
+    pub(crate) options: Options,
+    pub(crate) metrics: Metrics,
+    pub(crate) frames: Frames,
+    pub(crate) subscriptions: Subscriptions,
+    /// Live readers are sent home when this turns true.
+    pub(crate) closing: watch::Sender<bool>,
+}
+
+pub(crate) const STREAMS: &str = "/v1/stream/";
+const RESERVED: &str = "__ds/";
+pub(crate) const PEER_SUBMIT: &str = "/internal/v1/submit";
+pub(crate) const PEER_SECRET: &str = "x-arbe-peer";
+
+impl App {
+    pub async fn open(log: Log, options: Options) -> Result<Arc<Self>, crate::subscriptions::OpenError> {
+        let subscriptions = Subscriptions::open(log.clone(), crate::subscriptions::Options::default()).await?;
+        let closing = watch::Sender::new(false);
+        Ok(Arc::new(Self { log, options, metrics: Metrics::default(), frames: Frames::default(), subscriptions, closing }))
+    }
+
+    pub(crate) async fn handle(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
+        let path = request.uri().path();
+        if let Some(stream) = path.strip_prefix(STREAMS) {
+            let stream = stream.to_owned();
+            let browser = request.headers().contains_key(header::ORIGIN);
+            let mut response = match self.clone().stream(&stream, request).await {
+                Ok(response) => response,
+                Err(error) => error.into_response(),
+            };
+            streams::headers::on_every(response.headers_mut());
+            if browser {
+                streams::headers::for_browsers(response.headers_mut());
+            }
+            self.metrics.count(response.status());
+            return response;
+        }
+        match (request.method(), path) {
+            (&Method::GET, "/healthz" | "/readyz") => self.health(),
+            (&Method::GET, "/metrics") => self.metrics.render(&self.log),
+            (&Method::POST, PEER_SUBMIT) => self.peer(request).await.unwrap_or_else(Error::into_response),
+            _ => Error::NoRoute.into_response(),
+        }
+    }
+
+    async fn stream(self: Arc<Self>, raw: &str, request: Request<Body>) -> Result<Response<Body>, Error> {
+        if request.method() == Method::OPTIONS {
+            let mut response = status(StatusCode::NO_CONTENT);
+            streams::headers::preflight(response.headers_mut());
+            return Ok(response);
+        }
+        let Some(reserved) = raw.strip_prefix(RESERVED) else {
+            self.authorize(request.headers())?;
+            let name = streams::name(raw)?;
+            return streams::dispatch(self, name, request).await;
+        };
+        // Receivers of a webhook hold a token of their own and the public key, not the service secret.
+        if reserved != "jwks.json" && !reserved.ends_with("/callback") {
+            self.authorize(request.headers())?;
+        }
+        let reserved = reserved.to_owned();
+        let base = self.base_url(request.headers());
+        let (parts, body) = request.into_parts();
+        let body = self.body(&parts.headers, body).await?;
+        let query = parts.uri.query().unwrap_or_default();
+        let response = self.subscriptions.handle(&parts.method, &reserved, query, &parts.headers, body, &base).await;
+        Ok(response.map(Body::from))
+    }
+
+    pub(crate) fn authorize(&self, headers: &HeaderMap) -> Result<(), Error> {
+        let Some(secret) = &self.options.secret else { return Ok(()) };
+        let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+        let given = given.strip_prefix(b"Bearer ").unwrap_or_default();
+        if same(given, secret.as_bytes()) { Ok(()) } else { Err(Error::Unauthorized) }
+    }
+
+    /// Reads a body whole, up to the limit.
+    pub(crate) async fn body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Error> {
+        let limit = self.options.body_limit;
+        let declared = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
+        if declared.is_some_and(|len| len > limit) {
+            return Err(Error::TooLarge { limit });
+        }
+        axum::body::to_bytes(body, limit).await.map_err(|error| {
+            let too_long = std::error::Error::source(&error).is_some_and(|e| e.to_string().contains("length limit"));
+            if too_long { Error::TooLarge { limit } } else { Error::BrokenBody }
+        })
+    }
+
+    pub(crate) fn base_url(&self, headers: &HeaderMap) -> String {
+        match &self.options.public_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => {
+                let host = headers.get(header::HOST).and_then(|v| v.to_str().ok()).unwrap_or("localhost");
+                format!("http://{host}")
+            }
+        }
+    }
+
+    fn health(&self) -> Response<Body> {
+        let failed = self.log.failed().borrow().clone();
+        let (code, text) = match failed {
+            None => (StatusCode::OK, "ok\n".to_owned()),
+            Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+        };
+        let mut response = Response::new(Body::from(text));
+        *response.status_mut() = code;
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        response
+    }
+
+    /// A command that another server of this log passed on.
+    async fn peer(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
+        let given = request.headers().get(PEER_SECRET).map(HeaderValue::as_bytes).unwrap_or_default();
+        if !same(given, self.log.cluster().peer_secret.as_bytes()) {
+            return Err(Error::Unauthorized);
+        }
+        let body = axum::body::to_bytes(request.into_body(), self.options.body_limit * 2).await.map_err(|_| Error::BrokenBody)?;
+        let command = Command::from_wire(&body).ok_or(Error::BrokenBody)?;
+        let reply = PeerReply::from(self.log.submit_forwarded(command).await);
+        Ok(Response::new(Body::from(reply.encode())))
+    }
+}
+
+/// Takes as long for a wrong secret as for the right one.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let differences = a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b));
+    a.len() == b.len() && std::hint::black_box(differences) == 0
+}
+
+pub(crate) fn status(code: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = code;
+    response
+}

@@ -1,0 +1,102 @@
+//! GET: catch-up, and the way into the live modes.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use bytes::{BufMut, Bytes, BytesMut};
+use event_log::{From, Page};
+
+use super::headers;
+use super::live;
+use super::query::{Live, parse};
+use crate::app::{App, status};
+use crate::errors::Error;
+
+pub(super) async fn read(app: Arc<App>, name: Arc<str>, request: Request<Body>) -> Result<Response<Body>, Error> {
+    let query = parse(request.uri().query().unwrap_or_default())?;
+    app.log.refresh().await;
+    match query.live {
+        None => catch_up(&app, &name, query.from, request.headers()).await,
+        Some(Live::LongPoll) => live::long_poll(&app, &name, &query).await,
+        Some(Live::Sse) => live::sse(app, name, &query),
+    }
+}
+
+async fn catch_up(app: &App, name: &str, from: From, asked: &HeaderMap) -> Result<Response<Body>, Error> {
+    let page = app.log.read(name, from, app.options.page_limit).await?;
+    app.log.touch(name);
+    let mut response = page_response(&page);
+    let out = response.headers_mut();
+    if from == From::Now {
+        out.insert(header::CACHE_CONTROL, headers::NO_STORE);
+    } else {
+        let tag = etag(&page);
+        out.insert(header::ETAG, headers::text(&tag));
+        out.insert(header::CACHE_CONTROL, caching(&page, from, app.options.secret.is_some()));
+        if matches(asked, &tag) {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response.headers_mut().remove(header::CONTENT_TYPE);
+            return Ok(response);
+        }
+    }
+    *response.body_mut() = Body::from(body(&page));
+    Ok(response)
+}
+
+/// Unique per incarnation and range, and changed by closing.
+fn etag(page: &Page) -> String {
+    let closed = if page.closed { ":c" } else { "" };
+    format!("\"{}:{}:{}{closed}\"", page.generation, page.start.position, page.next.position)
+}
+
+/// A full page that starts at a real offset is the same for ever; all else is asked for again.
+fn caching(page: &Page, from: From, guarded: bool) -> HeaderValue {
+    let pinned = matches!(from, From::At(offset) if offset.generation != 0);
+    HeaderValue::from_static(match (pinned && !page.up_to_date, guarded) {
+        (true, false) => "public, max-age=31536000, immutable",
+        (true, true) => "private, max-age=31536000, immutable",
+        (false, false) => "public, max-age=0, must-revalidate",
+        (false, true) => "private, max-age=0, must-revalidate",
+    })
+}
+
+fn matches(asked: &HeaderMap, tag: &str) -> bool {
+    let tags = asked.get_all(header::IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(','));
+    tags.map(str::trim).any(|given| given == "*" || given.strip_prefix("W/").unwrap_or(given) == tag)
+}
+
+pub(super) fn page_response(page: &Page) -> Response<Body> {
+    let mut response = status(StatusCode::OK);
+    let out = response.headers_mut();
+    out.insert(header::CONTENT_TYPE, headers::text(&page.content_type));
+    out.insert(headers::NEXT_OFFSET, headers::text(&page.next.to_string()));
+    if page.up_to_date {
+        out.insert(headers::UP_TO_DATE, headers::TRUE);
+    }
+    if page.closed {
+        out.insert(headers::CLOSED, headers::TRUE);
+    }
+    response
+}
+
+/// The page as a client sees it: bytes as they are, messages as one array.
+pub(super) fn body(page: &Page) -> Bytes {
+    if let ([only], false) = (page.chunks.as_slice(), page.json) {
+        return only.clone();
+    }
+    let mut out = BytesMut::with_capacity(page.bytes + page.chunks.len() + 2);
+    if page.json {
+        out.put_u8(b'[');
+    }
+    for (index, chunk) in page.chunks.iter().enumerate() {
+        if page.json && index > 0 {
+            out.put_u8(b',');
+        }
+        out.put_slice(chunk);
+    }
+    if page.json {
+        out.put_u8(b']');
+    }
+    out.freeze()
+}

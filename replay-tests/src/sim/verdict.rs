@@ -1,0 +1,130 @@
+//! What was told, held against what is there.
+
+use std::sync::Arc;
+
+use event_log::{Receipt, Rejection, Status};
+
+use super::fold::{Fold, Placed};
+use super::history::{Answer, History, Told};
+
+/// Everything that is not as it was said.
+pub fn hold_against(history: &History, fold: &Fold) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let told = history.told.lock();
+    for one in told.iter() {
+        if let Err(what) = judge(one, fold) {
+            wrong.push(format!("{} ({:?}, retried={}): {what}", one.marker, one.answer, one.retried));
+        }
+    }
+    for (id, slots) in fold.ids.iter().filter(|(_, slots)| slots.len() > 1) {
+        wrong.push(format!("command {id:032x} is in slots {slots:?}"));
+    }
+    wrong.extend(order(&told, fold));
+    wrong.extend(pages(history, fold));
+    let followed = history.followed.lock();
+    if *followed != fold.commits {
+        wrong.push(format!("a follower saw {} commits of {}, or others", followed.len(), fold.commits.len()));
+    }
+    wrong
+}
+
+fn places<'a>(told: &Told, fold: &'a Fold) -> &'a [Placed] {
+    fold.placed.get(&told.marker).map_or(&[], Vec::as_slice)
+}
+
+fn judge(told: &Told, fold: &Fold) -> Result<(), String> {
+    let placed = places(told, fold);
+    if placed.iter().any(|place| !told.appends.contains(&place.stream) || place.slot != placed[0].slot) {
+        return Err(format!("found where it does not belong: {placed:?}"));
+    }
+    match &told.answer {
+        Answer::Done(receipt) => told.appends.iter().try_for_each(|stream| done(told, receipt, stream, placed)),
+        Answer::Rejected(rejection) => {
+            if !placed.is_empty() {
+                return Err(format!("found all the same: {placed:?}"));
+            }
+            refused(told, rejection, fold)
+        }
+        Answer::NotWritten if placed.is_empty() => Ok(()),
+        Answer::NotWritten => Err(format!("found all the same: {placed:?}")),
+        Answer::Unknown if placed.is_empty() => Ok(()),
+        Answer::Unknown => told.appends.iter().try_for_each(|stream| once(stream, placed).map(drop)),
+    }
+}
+
+fn once<'a>(stream: &Arc<str>, placed: &'a [Placed]) -> Result<&'a Placed, String> {
+    let mut here = placed.iter().filter(|place| place.stream == *stream);
+    match (here.next(), here.next()) {
+        (Some(place), None) => Ok(place),
+        (None, _) => Err(format!("is not in {stream}, but in {placed:?}")),
+        (Some(_), Some(_)) => Err(format!("is in {stream} more than once: {placed:?}")),
+    }
+}
+
+fn done(told: &Told, receipt: &Receipt, stream: &Arc<str>, placed: &[Placed]) -> Result<(), String> {
+    let outcome = receipt.outcomes.iter().find(|outcome| outcome.stream == *stream);
+    let outcome = outcome.ok_or_else(|| format!("the receipt does not speak of {stream}"))?;
+    let creation = told.command.changes.iter().any(|(name, change)| name == stream && matches!(change, event_log::Change::Create(_)));
+    match outcome.status {
+        Status::Already if creation && placed.is_empty() => Ok(()),
+        Status::Already => once(stream, placed).map(drop),
+        Status::Done => {
+            let place = once(stream, placed)?;
+            let there = (place.slot + 1, place.generation, place.end);
+            let said = (receipt.position, outcome.tail.generation, outcome.tail.position);
+            if there == said { Ok(()) } else { Err(format!("said to be at {said:?}, is at {there:?}")) }
+        }
+    }
+}
+
+/// A refusal must have had its reason at some time.
+fn refused(told: &Told, rejection: &Rejection, fold: &Fold) -> Result<(), String> {
+    let had = |stream: &Arc<str>, tail| fold.tails.contains(&(stream.clone(), tail));
+    match rejection {
+        Rejection::Conflict { expected, actual, .. } if expected == actual => Err("a conflict of equals".into()),
+        Rejection::Conflict { stream, actual: Some(tail), .. } if !had(stream, *tail) => {
+            Err(format!("{stream} never ended at {tail}"))
+        }
+        Rejection::Closed { tail } => {
+            let ended = fold.incarnations.values().any(|life| {
+                life.closed && life.units() == tail.position && told.command.changes.iter().any(|(name, _)| *name == life.stream)
+            });
+            if ended { Ok(()) } else { Err("no such stream was ever closed there".into()) }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What was acknowledged before something else was asked for stands before it in the log.
+fn order(told: &[Told], fold: &Fold) -> Option<String> {
+    let acknowledged = |one: &&Told| matches!(one.answer, Answer::Done(_));
+    let slot = |one: &Told| places(one, fold).first().map(|place| place.slot);
+    let mut done: Vec<(u64, u64, u64)> =
+        told.iter().filter(acknowledged).filter_map(|one| Some((one.told_at, one.asked_at, slot(one)?))).collect();
+    done.sort_unstable();
+    let mut asked = done.clone();
+    asked.sort_unstable_by_key(|(_, asked_at, _)| *asked_at);
+    let (mut before, mut highest) = (0, None);
+    for (_, asked_at, slot) in asked {
+        while done.get(before).is_some_and(|(told_at, _, _)| *told_at < asked_at) {
+            highest = highest.max(Some(done[before].2));
+            before += 1;
+        }
+        if highest.is_some_and(|highest| highest >= slot) {
+            return Some(format!("slot {slot} holds what was asked after slot {highest:?} was acknowledged"));
+        }
+    }
+    None
+}
+
+/// Nobody ever read what is not there.
+fn pages(history: &History, fold: &Fold) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for seen in history.seen.lock().iter() {
+        let there = fold.incarnations.get(&seen.generation).filter(|life| life.units() >= seen.to);
+        if there.is_none_or(|life| life.page(seen.from, seen.to) != seen.bytes) {
+            wrong.push(format!("{} {}..{} was read as {:?}", seen.stream, seen.from, seen.to, String::from_utf8_lossy(&seen.bytes)));
+        }
+    }
+    wrong
+}
