@@ -3,6 +3,7 @@ mod directories;
 pub mod node;
 pub mod python;
 pub mod race;
+pub mod rig;
 pub mod s3;
 pub mod servers;
 pub mod sim;

@@ -57,6 +57,7 @@ async fn until_stopped(race: impl Future<Output = anyhow::Result<()>>) -> anyhow
 async fn race(options: &Options) -> anyhow::Result<()> {
     machine::raise_open_file_limit();
     let (contestants, absent) = contestant::find(options);
+    machine::settle().await;
     let machine = machine::describe(&options.directory())?;
     let mut report = Report::new(machine, &contestants, absent);
     if !options.json {
@@ -86,6 +87,7 @@ async fn race_case(options: &Options, contestants: &[Contestant], case: Case, re
         .collect();
     for round in 1..=options.rounds.max(1) {
         for contestant in &racing {
+            machine::settle().await;
             eprintln!(
                 "{} {}: {} {round}",
                 case.workload().name(),
@@ -96,7 +98,6 @@ async fn race_case(options: &Options, contestants: &[Contestant], case: Case, re
                 .await
                 .unwrap_or_else(|_| bail!("took longer than {} s", CASE_LIMIT.as_secs()));
             report.push(Row::new(case, contestant.name(), outcome));
-            machine::settle();
         }
     }
     report.keep_medians();

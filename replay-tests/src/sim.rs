@@ -51,9 +51,23 @@ pub struct Run {
 
 #[must_use]
 pub fn run(seed: u64, trace: bool) -> Run {
+    let mut rng = Rng::new(seed);
+    let plan = Plan::draw(&mut rng);
+    block_on(simulate(seed, plan, rng, trace))
+}
+
+/// A small run in which the first server dies at its `step`-th await point. Also says whether it lived that long.
+#[must_use]
+pub fn run_with_death_at(step: u64, depth: usize) -> (Run, bool) {
+    let run = block_on(simulate(step, Plan::death_at(step, depth), Rng::new(depth as u64), false));
+    let died = run.line.contains(" 1 crashes");
+    (run, died)
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime with nothing but a clock can be made");
-    runtime.block_on(simulate(seed, trace))
+    runtime.block_on(work)
 }
 
 /// The same with a fault built into the engine.
@@ -65,9 +79,8 @@ pub fn run_sabotaged(seed: u64, fault: Sabotage) -> Run {
     run
 }
 
-async fn simulate(seed: u64, trace: bool) -> Run {
-    let mut rng = Rng::new(seed);
-    let env = Env::new(Plan::draw(&mut rng), rng, trace);
+async fn simulate(seed: u64, plan: Plan, rng: Rng, trace: bool) -> Run {
+    let env = Env::new(plan, rng, trace);
     let objects = Arc::new(InMemory::new());
     let random = || env.draw(Rng::number);
     let cluster = Cluster::load_or_create(objects.as_ref(), &random).await.expect("memory is an honest store");
@@ -86,6 +99,7 @@ async fn simulate(seed: u64, trace: bool) -> Run {
     env.calm_down();
     let _ = chaos.await;
     tokio::time::sleep(AFTERMATH).await;
+    settle(&net).await;
     follower.abort();
     judge(&env, &net, &history, &objects, &cluster).await;
     report(seed, &env, &net, &history, &objects).await
@@ -104,7 +118,12 @@ async fn follow(net: Arc<Net>, history: Arc<History>) {
         server = (server + 1) % SERVERS;
         tokio::time::sleep(Duration::from_millis(30)).await;
         let Some(up) = net.get(server) else { continue };
-        let Ok(mut follower) = up.log.follow(cursor).await else { continue };
+        let follower = tokio::select! {
+            biased;
+            () = up.life.death() => continue,
+            follower = up.log.follow(cursor) => follower,
+        };
+        let Ok(mut follower) = follower else { continue };
         loop {
             let commit = tokio::select! {
                 biased;
@@ -115,6 +134,18 @@ async fn follow(net: Arc<Net>, history: Arc<History>) {
             history.followed.lock().push((commit.before(), commit.records().len() as u64));
             cursor = commit.cursor;
         }
+    }
+}
+
+/// Streams may end at any time; everybody hears of the last end before the books are closed.
+async fn settle(net: &Net) {
+    for server in 0..SERVERS {
+        if let Some(up) = net.get(server) {
+            up.log.refresh().await;
+        }
+    }
+    for _ in 0..64 {
+        tokio::task::yield_now().await;
     }
 }
 

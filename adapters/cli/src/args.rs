@@ -69,7 +69,7 @@ pub(crate) struct Serve {
     /// How long a long-poll waits [default: 30s]
     #[arg(long, env = "ARBE_LONG_POLL_TIMEOUT", value_name = "DURATION")]
     pub(crate) long_poll_timeout: Option<humantime::Duration>,
-    /// MiB of recent data kept in memory [default: 64]
+    /// MiB of recent data kept in memory [default: 128]
     #[arg(long, env = "ARBE_MEMORY_MIB", value_name = "MIB")]
     pub(crate) memory_mib: Option<usize>,
     /// MiB that a request body may have [default: 32]

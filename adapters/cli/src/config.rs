@@ -85,7 +85,7 @@ impl Config {
             advertise_url: serve.advertise_url.clone().or(file.advertise_url),
             service_secret,
             long_poll_timeout: wait,
-            memory: serve.memory_mib.or(file.memory_mib).unwrap_or(64) << 20,
+            memory: serve.memory_mib.or(file.memory_mib).unwrap_or(128) << 20,
             body_limit: serve.body_limit_mib.or(file.body_limit_mib).unwrap_or(32) << 20,
         })
     }

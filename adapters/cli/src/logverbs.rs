@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::args::LogVerb;
 use crate::config::Config;
 use crate::exit;
-use crate::output::{NotFound, print, print_json, table};
+use crate::output::{NotFound, list, print, print_json, table};
 
 const PAGE: usize = 4 << 20;
 
@@ -146,22 +146,19 @@ fn stat(log: &Log, config: &Config, json: bool) -> anyhow::Result<()> {
     if json {
         return print_json(&summary);
     }
-    let line = |name: &str, value: String| vec![name.to_owned(), value];
     let owner = if summary.owner_url.is_empty() { "nobody".to_owned() } else { summary.owner_url };
-    print(table(
-        &["LOG", &config.store.to_string()],
-        &[
-            line("cluster", log.cluster().cluster_id.clone()),
-            line("slots", summary.slots.to_string()),
-            line("records", summary.records.to_string()),
-            line("streams", summary.streams.to_string()),
-            line("closed streams", summary.closed_streams.to_string()),
-            line("kept for forks", summary.deleted_streams_kept_for_forks.to_string()),
-            line("payload bytes", summary.payload_bytes.to_string()),
-            line("last owner", format!("{owner} (epoch {})", summary.epoch)),
-            line("packs", format!("{} covering {} slots, {} bytes", summary.packs, summary.packed_slots, summary.pack_bytes)),
-        ],
-    ))
+    print(list(&[
+        ("log", config.store.to_string()),
+        ("cluster", log.cluster().cluster_id.clone()),
+        ("slots", summary.slots.to_string()),
+        ("records", summary.records.to_string()),
+        ("streams", summary.streams.to_string()),
+        ("closed streams", summary.closed_streams.to_string()),
+        ("kept for forks", summary.deleted_streams_kept_for_forks.to_string()),
+        ("payload bytes", summary.payload_bytes.to_string()),
+        ("last owner", format!("{owner} (epoch {})", summary.epoch)),
+        ("packs", format!("{} covering {} slots, {} bytes", summary.packs, summary.packed_slots, summary.pack_bytes)),
+    ]))
 }
 
 async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {

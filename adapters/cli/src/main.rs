@@ -12,6 +12,10 @@ mod serve;
 
 use args::{Args, Verb};
 
+/// Pages and slots come and go in megabytes; the system allocator would give each back to the kernel.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Exit codes that scripts rely on; never renumber.
 mod exit {
     pub(crate) const FAILED: u8 = 1;

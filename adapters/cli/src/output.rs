@@ -1,6 +1,6 @@
 //! What people and scripts see: JSON on stdout, logs and progress on stderr.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use anyhow::Context;
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub(crate) struct NotFound(pub(crate) String);
 
 pub(crate) fn tracing(config: &Config) {
     let filter = EnvFilter::try_new(&config.log_level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let logger = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let logger = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     match config.log_format {
         LogFormat::Human => logger.with_target(false).init(),
         LogFormat::Json => logger.json().init(),
@@ -29,6 +29,12 @@ pub(crate) fn print(text: impl AsRef<[u8]>) -> anyhow::Result<()> {
 
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print(format!("{}\n", serde_json::to_string(value)?))
+}
+
+/// One value to a line.
+pub(crate) fn list(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    rows.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect()
 }
 
 /// Columns as wide as their widest cell; numbers to the right.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use event_log::{Command, Log, PeerReply};
+use futures::StreamExt;
 use tokio::sync::watch;
 
 use crate::errors::Error;
@@ -50,6 +51,8 @@ pub struct App {
     pub(crate) closing: watch::Sender<bool>,
 }
 
+/// A body must have arrived by then.
+const BODY_PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const STREAMS: &str = "/v1/stream/";
 const RESERVED: &str = "__ds/";
 pub(crate) const PEER_SUBMIT: &str = "/internal/v1/submit";
@@ -120,14 +123,8 @@ impl App {
     /// Reads a body whole, up to the limit.
     pub(crate) async fn body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Error> {
         let limit = self.options.body_limit;
-        let declared = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
-        if declared.is_some_and(|len| len > limit) {
-            return Err(Error::TooLarge { limit });
-        }
-        axum::body::to_bytes(body, limit).await.map_err(|error| {
-            let too_long = std::error::Error::source(&error).is_some_and(|e| e.to_string().contains("length limit"));
-            if too_long { Error::TooLarge { limit } } else { Error::BrokenBody }
-        })
+        let declared = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok()).unwrap_or(0);
+        tokio::time::timeout(BODY_PATIENCE, collect(body, declared, limit)).await.map_err(|_| Error::SlowBody)?
     }
 
     pub(crate) fn base_url(&self, headers: &HeaderMap) -> String {
@@ -163,6 +160,33 @@ impl App {
         let reply = PeerReply::from(self.log.submit_forwarded(command).await);
         Ok(Response::new(Body::from(reply.encode())))
     }
+}
+
+/// A body that is too long is read on for a while and thrown away: a client that is still sending would not see the answer.
+async fn collect(body: Body, declared: usize, limit: usize) -> Result<Bytes, Error> {
+    let mut frames = body.into_data_stream();
+    let mut first = None;
+    let mut rest = BytesMut::new();
+    let mut len = 0;
+    while len <= limit.saturating_mul(2)
+        && let Some(frame) = frames.next().await
+    {
+        let frame = frame.map_err(|_| Error::BrokenBody)?;
+        len += frame.len();
+        if len > limit {
+            rest = BytesMut::new();
+        } else if first.is_none() {
+            first = Some(frame);
+        } else {
+            rest.reserve(declared.min(limit).saturating_sub(rest.len()).max(frame.len()));
+            rest.extend_from_slice(&frame);
+        }
+    }
+    if len > limit {
+        return Err(Error::TooLarge { limit });
+    }
+    let first = first.unwrap_or_default();
+    Ok(if rest.is_empty() { first } else { [first.as_ref(), rest.as_ref()].concat().into() })
 }
 
 /// Takes as long for a wrong secret as for the right one.

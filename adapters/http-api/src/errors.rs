@@ -21,6 +21,8 @@ pub(crate) enum Error {
     TooLarge { limit: usize },
     #[error("the body could not be read")]
     BrokenBody,
+    #[error("the body took too long to arrive")]
+    SlowBody,
     #[error(transparent)]
     Submit(#[from] SubmitError),
     #[error(transparent)]
@@ -41,6 +43,7 @@ impl Error {
             Self::NoRoute => (StatusCode::NOT_FOUND, "NOT_FOUND"),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
             Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE"),
+            Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT"),
             Self::BrokenBody => (StatusCode::BAD_REQUEST, "BROKEN_BODY"),
             Self::Submit(SubmitError::Rejected(rejection)) => refused(rejection),
             Self::Submit(SubmitError::NotWritten(_) | SubmitError::NotOwner) => (StatusCode::SERVICE_UNAVAILABLE, "NOT_WRITTEN"),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::TryStreamExt;
 use object_store::path::Path;
 use serde::Serialize;
 
@@ -14,12 +14,11 @@ use crate::core::{Core, FetchError};
 use crate::open::OpenLogError;
 use crate::pack;
 use crate::record::{Body, Op, Record};
+use crate::state::State;
 use crate::store::cluster::ClusterError;
 use crate::store::{Cluster, Store, get_object};
-use crate::stream::Place;
+use crate::stream::{Place, Stream};
 use crate::world::RealWorld;
-
-const READ_AHEAD: usize = 16;
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
@@ -54,6 +53,10 @@ struct Checker<'a> {
     /// Appends of valid slots, by slot, as digests; what packs are held against.
     appends: BTreeMap<u64, Vec<[u8; 32]>>,
     blobs: BTreeSet<([u8; 32], u32)>,
+    /// Checkpoints not yet held against the slots, by number.
+    saved: BTreeMap<u64, Path>,
+    /// Packs that a start from the newest checkpoint reads through.
+    named: BTreeSet<Path>,
     progress: &'a mut (dyn FnMut(Progress) + Send),
 }
 
@@ -61,10 +64,21 @@ struct Checker<'a> {
 pub async fn check(store: Store, progress: &mut (dyn FnMut(Progress) + Send)) -> Result<Report, OpenLogError> {
     let cluster = Cluster::load(store.objects.as_ref()).await?.ok_or(ClusterError::Absent)?;
     let core = Core::bare(store, cluster.id(), Arc::new(RealWorld), 0);
-    let mut checker = Checker { core, report: Report::default(), appends: BTreeMap::new(), blobs: BTreeSet::new(), progress };
+    let mut checker = Checker {
+        core,
+        report: Report::default(),
+        appends: BTreeMap::new(),
+        blobs: BTreeSet::new(),
+        saved: BTreeMap::new(),
+        named: BTreeSet::new(),
+        progress,
+    };
+    let paths = checker.list("ckpt/00").await?;
+    checker.saved = paths.iter().filter_map(|path| Some((checkpoint::number(path)?, path.clone()))).collect();
     let reached = checker.slots().await?;
+    checker.unreached_checkpoints(reached);
+    checker.latest(&paths, reached).await?;
     checker.packs(reached).await?;
-    checker.checkpoints(reached).await?;
     checker.check_blobs().await?;
     Ok(checker.report)
 }
@@ -88,6 +102,9 @@ impl Checker<'_> {
         let (mut n, mut sound) = (0, true);
         loop {
             self.say("slots", n, last);
+            if let Some(path) = self.saved.remove(&n) {
+                self.checkpoint(&path).await?;
+            }
             let bytes = match self.core.fetch_bytes(n).await {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) if n >= last => break,
@@ -191,6 +208,9 @@ impl Checker<'_> {
     /// Holds every pack, index and content, against the slots it covers.
     async fn packs(&mut self, reached: u64) -> Result<(), FetchError> {
         let paths = self.list("pack/00").await?;
+        for missing in std::mem::take(&mut self.named).into_iter().filter(|named| !paths.contains(named)) {
+            self.found(missing, "the newest checkpoint reads through this pack, but it is missing; reads fall back to the slots");
+        }
         let of = paths.len() as u64;
         for (done, path) in paths.iter().enumerate() {
             self.say("packs", done as u64, of);
@@ -239,39 +259,35 @@ impl Checker<'_> {
         if packed == wanted { Ok(()) } else { Err(format!("stale: it does not hold the appends of slots {from}..{to}")) }
     }
 
-    /// The newest checkpoint must say what the slots say. Older ones are only held against their checksum.
-    async fn checkpoints(&mut self, reached: u64) -> Result<(), FetchError> {
-        let paths = self.list("ckpt/00").await?;
-        let of = paths.len() as u64;
-        for (done, path) in paths.iter().enumerate() {
-            self.say("checkpoints", done as u64, of);
-            let Some(bytes) = get_object(self.core.store.objects.as_ref(), path).await? else { continue };
-            let Some(n) = checkpoint::number(path) else {
-                self.latest(path, &bytes, &paths, reached);
-                continue;
-            };
-            self.report.checkpoints += 1;
-            self.report.bytes += bytes.len() as u64;
-            let state = match checkpoint::decode(self.core.cluster, &bytes) {
-                Ok(state) => state,
-                Err(error) => {
-                    self.found(path, error);
-                    continue;
-                }
-            };
-            if state.chain.next != n {
-                self.found(path, format!("stale: it is of slot {}", state.chain.next));
-            } else if n > reached {
-                self.found(path, format!("is of slot {n}, but the log can be followed only to {reached}"));
-            } else if let Some(what) = self.compare_checkpoint(&state, n).await? {
-                self.found(path, what);
+    /// Holds a checkpoint against the slots, which have just been folded up to it.
+    async fn checkpoint(&mut self, path: &Path) -> Result<(), FetchError> {
+        let Some(bytes) = get_object(self.core.store.objects.as_ref(), path).await? else { return Ok(()) };
+        self.report.checkpoints += 1;
+        self.report.bytes += bytes.len() as u64;
+        let wrong = match checkpoint::decode(self.core.cluster, &bytes) {
+            Ok(saved) => {
+                self.named = saved.packs.iter().map(|pack| pack::path(pack.from, pack.to)).collect();
+                stale(&saved, &self.core.state.read())
             }
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(what) = wrong {
+            self.found(path, what);
         }
         Ok(())
     }
 
-    fn latest(&mut self, path: &Path, bytes: &bytes::Bytes, paths: &[Path], reached: u64) {
-        let n = std::str::from_utf8(bytes).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    fn unreached_checkpoints(&mut self, reached: u64) {
+        for (n, path) in std::mem::take(&mut self.saved) {
+            self.report.checkpoints += 1;
+            self.found(path, format!("is of slot {n}, but the log can be followed only to {reached}"));
+        }
+    }
+
+    async fn latest(&mut self, paths: &[Path], reached: u64) -> Result<(), FetchError> {
+        let path = Path::from(checkpoint::LATEST);
+        let Some(bytes) = get_object(self.core.store.objects.as_ref(), &path).await? else { return Ok(()) };
+        let n = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse::<u64>().ok());
         match n {
             None => self.found(path, "is not a number"),
             Some(n) if n > reached || !paths.contains(&checkpoint::path(n)) => {
@@ -279,35 +295,7 @@ impl Checker<'_> {
             }
             Some(_) => {}
         }
-    }
-
-    /// Folds the slots again up to the checkpoint and compares stream by stream.
-    async fn compare_checkpoint(&self, saved: &crate::state::State, n: u64) -> Result<Option<String>, FetchError> {
-        let fresh = Core::bare(self.core.store.clone(), self.core.cluster, Arc::new(RealWorld), 0);
-        let core = &self.core;
-        let mut slots = stream::iter(0..n).map(|n| async move { (n, core.fetch_bytes(n).await) }).buffered(READ_AHEAD);
-        while let Some((n, bytes)) = slots.next().await {
-            let Some(bytes) = bytes? else { return Ok(Some(format!("slot {n} is missing"))) };
-            fresh.absorb(Arc::new(fresh.decode(n, &bytes)?), 0)?;
-        }
-        let state = fresh.state.read();
-        if state.chain != saved.chain {
-            return Ok(Some("stale: its head is not the log's".into()));
-        }
-        if state.streams.len() != saved.streams.len() {
-            return Ok(Some(format!("stale: {} streams instead of {}", saved.streams.len(), state.streams.len())));
-        }
-        for (name, stream) in &state.streams {
-            let same = saved.stream(name).is_some_and(|other| {
-                let slots = |s: &crate::stream::Stream| -> Vec<u64> { s.extents.iter().map(|e| e.start).collect() };
-                let unpacked = other.extents.iter().all(|e| matches!(e.place, Place::Slot { .. }));
-                other.head == stream.head && other.producers == stream.producers && (!unpacked || slots(other) == slots(stream))
-            });
-            if !same {
-                return Ok(Some(format!("stale: stream {name:?} is not as the log has it")));
-            }
-        }
-        Ok(None)
+        Ok(())
     }
 
     async fn check_blobs(&mut self) -> Result<(), FetchError> {
@@ -327,6 +315,29 @@ impl Checker<'_> {
         }
         Ok(())
     }
+}
+
+/// What a checkpoint says otherwise than the slots.
+fn stale(saved: &State, folded: &State) -> Option<String> {
+    if saved.chain != folded.chain {
+        return Some(format!("stale: it is of another slot {}", saved.chain.next));
+    }
+    if saved.streams.len() != folded.streams.len() {
+        return Some(format!("stale: {} streams instead of {}", saved.streams.len(), folded.streams.len()));
+    }
+    if saved.skips != folded.skips || !saved.commands.in_order().eq(folded.commands.in_order()) {
+        return Some("stale: it remembers other commands or void slots".into());
+    }
+    let other = folded.streams.iter().find(|(name, stream)| !saved.stream(name).is_some_and(|own| same(own, stream)));
+    other.map(|(name, _)| format!("stale: stream {name:?} is not as the log has it"))
+}
+
+fn same(saved: &Stream, folded: &Stream) -> bool {
+    // What lies in packs is held against the packs; the rest must lie where the slots have it.
+    let tail = saved.extents.iter().skip_while(|extent| matches!(extent.place, Place::Pack { .. }));
+    let tail: Vec<_> = tail.collect();
+    let in_slots = folded.extents.iter().rev().take(tail.len()).rev();
+    saved.head == folded.head && saved.producers == folded.producers && tail.into_iter().eq(in_slots)
 }
 
 fn digest(record: &Record) -> [u8; 32] {

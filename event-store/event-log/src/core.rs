@@ -49,7 +49,8 @@ impl From<StoreError> for FetchError {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Cached {
     Slot(u64),
-    Block(u64, u32),
+    /// Of the pack of these slots, at this offset.
+    Block(u64, u64, u32),
     Blob([u8; 32]),
 }
 

@@ -253,11 +253,11 @@ impl Deciding<'_> {
         Ok(self.outcome(stream, Status::Done, producer.map(mark)))
     }
 
-    /// A closed stream answers only the retry of what closed it.
+    /// A closed stream answers only the retry of what it holds, or else a producer would take its own append for lost.
     fn after_close(&self, stream: &Arc<str>, head: &Head, producer: Option<&Stamp>) -> Result<Outcome, Rejection> {
-        match (producer, &head.closed_by) {
-            (Some(stamp), Some(by)) if **by == *stamp => Ok(self.outcome(stream, Status::Already, Some(mark(stamp)))),
-            _ => Err(Rejection::Closed { tail: token(&self.draft, head, head.tail) }),
+        match self.sequence(stream, head, producer) {
+            Ok(Some(known)) => Ok(self.outcome(stream, Status::Already, Some(known))),
+            Ok(None) | Err(_) => Err(Rejection::Closed { tail: token(&self.draft, head, head.tail) }),
         }
     }
 

@@ -42,8 +42,20 @@ pub(crate) struct Submission {
     /// An owner that did not answer: it is deposed rather than asked again.
     pub(crate) suspect: Option<u64>,
     pub(crate) attempts: u32,
+    /// An owner may have written it and its answer got lost.
+    pub(crate) maybe_written: bool,
     /// Room in the queue; given back when the command is settled.
     pub(crate) _permit: OwnedSemaphorePermit,
+}
+
+impl Submission {
+    /// What one server did not write, another may have.
+    pub(crate) fn humble(&self, error: SubmitError) -> SubmitError {
+        match error {
+            SubmitError::NotWritten(_) | SubmitError::Overloaded if self.maybe_written => SubmitError::Unknown(error.to_string()),
+            other => other,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -183,8 +195,30 @@ impl Driver {
 
     /// Takes a request and everything that has queued up behind it.
     async fn admit(&mut self, first: Request) -> Result<(), Halt> {
-        let mut batch = Vec::new();
-        let mut refreshes = Vec::new();
+        let (mut batch, refreshes) = self.gather(first);
+        if self.flights.is_empty() && !self.owns() {
+            if !refreshes.is_empty()
+                && let Err(halt) = self.catch_up().await
+            {
+                self.put_back(batch);
+                self.backlog.extend(refreshes.into_iter().map(Request::Refresh));
+                return Err(halt);
+            }
+            if !batch.is_empty() {
+                batch = self.route(batch).await?;
+            }
+        }
+        for done in refreshes {
+            let _ = done.send(());
+        }
+        if !batch.is_empty() {
+            self.start(batch);
+        }
+        Ok(())
+    }
+
+    fn gather(&mut self, first: Request) -> (Vec<Box<Submission>>, Vec<oneshot::Sender<()>>) {
+        let (mut batch, mut refreshes) = (Vec::new(), Vec::new());
         let mut weight = 0;
         let mut next = Some(first);
         while let Some(request) = next.take() {
@@ -200,24 +234,13 @@ impl Driver {
                 next = self.backlog.pop_front().or_else(|| self.requests.try_recv().ok());
             }
         }
-        if !refreshes.is_empty() {
-            if self.flights.is_empty() && !self.owns() {
-                self.catch_up().await?;
-            }
-            for done in refreshes {
-                let _ = done.send(());
-            }
-        }
-        if batch.is_empty() {
-            return Ok(());
-        }
-        if self.flights.is_empty() && !self.owns() {
-            batch = self.route(batch).await?;
-        }
-        if !batch.is_empty() {
-            self.start(batch);
-        }
-        Ok(())
+        (batch, refreshes)
+    }
+
+    /// Commands that could not be taken on yet keep their turn.
+    fn put_back(&mut self, batch: Vec<Box<Submission>>) {
+        let behind = std::mem::take(&mut self.backlog);
+        self.backlog = batch.into_iter().map(Request::Submit).chain(behind).collect();
     }
 
     /// Decides a batch on top of what is in flight and sends its slot off.
@@ -253,7 +276,7 @@ impl Driver {
         }
         let header = self.header(Kind::Data, &chain, durable, now);
         let bytes = slot::encode(&header, &records);
-        let weight = bytes.len() + records.len() * std::mem::size_of::<Record>();
+        let weight = slot::weight(&records);
         let slot = Arc::new(Slot { header, digest: slot::digest_of(&bytes), records, weight });
         let (slots, n, placed) = (core.store.slots.clone(), chain.next, bytes.clone());
         self.puts.push_back(Box::pin(async move { place(slots.as_ref(), n, placed).await }));
@@ -332,9 +355,7 @@ impl Driver {
         let mut lost = vec![flight];
         lost.extend(self.flights.drain(..));
         self.ahead.clear();
-        let commands = lost.into_iter().flat_map(|flight| flight.answers).map(|answer| Request::Submit(answer.submission));
-        let behind = std::mem::take(&mut self.backlog);
-        self.backlog = commands.chain(behind).collect();
+        self.put_back(lost.into_iter().flat_map(|flight| flight.answers).map(|answer| answer.submission).collect());
         self.take(&theirs)?;
         self.catch_up().await
     }
@@ -371,7 +392,8 @@ impl Driver {
         }
         for request in queued {
             if let Request::Submit(submission) = request {
-                let _ = submission.reply.send(Err(SubmitError::NotWritten(error.to_string())));
+                let refusal = submission.humble(SubmitError::NotWritten(error.to_string()));
+                let _ = submission.reply.send(Err(refusal));
             }
         }
     }

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesOrdered;
 use tokio::sync::watch;
 
 use crate::chain::{Chain, Verdict};
@@ -59,16 +62,28 @@ pub struct Follower {
     core: Arc<Core>,
     chain: Chain,
     head: watch::Receiver<u64>,
+    fetching: FuturesOrdered<BoxFuture<'static, Result<Arc<Slot>, FetchError>>>,
 }
+
+/// Slots on their way to a follower.
+const READ_AHEAD: usize = 8;
 
 /// Voids between a cursor and the last valid slot before it; more than this never stood in a row.
 const LOOK_BACK: u64 = 64;
 
 impl Log {
+    /// The end of what this server has seen; following from it gives what comes after.
+    #[must_use]
+    pub fn end(&self) -> Cursor {
+        let state = self.core.state.read();
+        Cursor { next: state.chain.next, digest: state.chain.digest }
+    }
+
     /// Follows from `cursor` (the default is the beginning).
     pub async fn follow(&self, cursor: Cursor) -> Result<Follower, FollowError> {
         let chain = chain_at(&self.core, cursor).await?;
-        Ok(Follower { core: self.core.clone(), chain, head: self.core.head.subscribe() })
+        let head = self.core.head.subscribe();
+        Ok(Follower { core: self.core.clone(), chain, head, fetching: FuturesOrdered::new() })
     }
 }
 
@@ -111,13 +126,24 @@ impl Follower {
 
     /// The next commit, or `None` at the head.
     pub async fn try_next(&mut self) -> Result<Option<Commit>, FollowError> {
-        while self.chain.next < *self.head.borrow() {
-            let slot = self.core.slot(self.chain.next).await?;
+        loop {
+            self.read_ahead();
+            let Some(slot) = self.fetching.next().await else { return Ok(None) };
+            let slot = slot.inspect_err(|_| self.fetching.clear())?;
             if self.chain.admit(&slot.header, slot.digest, slot.records.len() as u64) == Verdict::Data {
                 let cursor = Cursor { next: self.chain.next, digest: self.chain.digest };
                 return Ok(Some(Commit { slot, cursor }));
             }
         }
-        Ok(None)
+    }
+
+    fn read_ahead(&mut self) {
+        let head = *self.head.borrow();
+        let mut next = self.chain.next + self.fetching.len() as u64;
+        while next < head && self.fetching.len() < READ_AHEAD {
+            let core = self.core.clone();
+            self.fetching.push_back(Box::pin(async move { core.slot(next).await }));
+            next += 1;
+        }
     }
 }

@@ -79,18 +79,14 @@ impl Keeper {
 
     /// Packs the oldest slots that no pack covers, if there are enough of them.
     async fn pack_next(&self) -> Result<bool, FetchError> {
-        let (from, head, skips) = {
+        let (from, head) = {
             let state = self.core.state.read();
-            (state.packed_to(), state.chain.next, state.skips.clone())
+            (state.packed_to(), state.chain.next)
         };
         let mut builder = pack::Builder::default();
         let (mut to, mut bytes) = (from, 0);
         while to < head && to - from < self.pack_slots && bytes < PACK_BYTES {
-            let slot = self.core.slot(to).await?;
-            if !skips.contains(&to) {
-                slot.records.iter().for_each(|record| builder.add(record));
-            }
-            bytes += slot.weight;
+            bytes += self.add_slot(to, &mut builder).await?;
             to += 1;
         }
         if to - from < self.pack_slots && bytes < PACK_BYTES {
@@ -100,25 +96,43 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Adopts the pack of this range if another server was first, or else makes it.
+    async fn add_slot(&self, n: u64, builder: &mut pack::Builder) -> Result<usize, FetchError> {
+        let slot = self.core.slot(n).await?;
+        if !self.core.state.read().skips.contains(&n) {
+            slot.records.iter().for_each(|record| builder.add(record));
+        }
+        Ok(slot.weight)
+    }
+
+    /// What a missing or damaged pack held is in the slots it covered.
+    async fn add_pack(&self, pack: PackRef, builder: &mut pack::Builder) -> Result<(), FetchError> {
+        let path = pack::path(pack.from, pack.to);
+        let found = get_object(self.core.store.objects.as_ref(), &path).await?;
+        match found.as_ref().map(pack::decode) {
+            Some(Ok(records)) => records.iter().for_each(|record| builder.add(record)),
+            other => {
+                tracing::error!(key = %path, error = ?other.map(Result::err), "pack unusable, reading its slots instead");
+                for n in pack.from..pack.to {
+                    self.add_slot(n, builder).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Two servers make the same pack of the same slots, so it does not matter who was first.
     async fn install(&self, from: u64, to: u64, builder: pack::Builder) -> Result<(), FetchError> {
         let path = pack::path(from, to);
         let objects = self.core.store.objects.as_ref();
-        let existing = get_object(objects, &path).await?;
-        let (bytes, index) = match existing.as_ref().map(pack::decode_index) {
-            Some(Ok(index)) => (existing.unwrap_or_default(), index),
-            Some(Err(error)) => {
-                tracing::error!(key = %path, %error, "damaged pack, writing it again");
-                let (bytes, index) = builder.finish();
+        let (bytes, index) = builder.finish();
+        match get_object(objects, &path).await? {
+            Some(existing) if existing == bytes => {}
+            Some(_) => {
+                tracing::error!(key = %path, "a pack of other content, writing it again");
                 objects.put(&path, bytes.clone().into()).await.map_err(|error| StoreError::transient(&path, error))?;
-                (bytes, index)
             }
-            None => {
-                let (bytes, index) = builder.finish();
-                put_once(objects, &path, bytes.clone()).await?;
-                (bytes, index)
-            }
-        };
+            None => put_once(objects, &path, bytes.clone()).await?,
+        }
         self.core.counters.packs.fetch_add(1, Ordering::Relaxed);
         self.core.state.write().install_pack(PackRef { from, to, bytes: bytes.len() as u64 }, &index);
         Ok(())
@@ -135,13 +149,7 @@ impl Keeper {
         let Some(run) = run else { return Ok(false) };
         let mut builder = pack::Builder::default();
         for pack in run {
-            let path = pack::path(pack.from, pack.to);
-            let Some(bytes) = get_object(self.core.store.objects.as_ref(), &path).await? else { return Ok(false) };
-            let damaged = |error: crate::codec::DecodeError| crate::core::Damage { key: path.to_string(), what: error.to_string() };
-            for block in pack::decode_index(&bytes).map_err(damaged)?.iter().flat_map(|entry| &entry.blocks) {
-                let slice = bytes.slice(block.offset as usize..(block.offset + block.len) as usize);
-                pack::decode_block(&slice).map_err(damaged)?.iter().for_each(|record| builder.add(record));
-            }
+            self.add_pack(*pack, &mut builder).await?;
         }
         self.install(run[0].from, run[MERGE - 1].to, builder).await?;
         Ok(true)

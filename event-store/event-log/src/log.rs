@@ -210,7 +210,7 @@ impl Log {
             Ok(Err(_)) | Err(_) => return Err(SubmitError::Overloaded),
         };
         let (reply, answer) = oneshot::channel();
-        let submission = Submission { command, reply, forwarded, suspect: None, attempts: 0, _permit: permit };
+        let submission = Submission { command, reply, forwarded, suspect: None, attempts: 0, maybe_written: false, _permit: permit };
         if self.inner.requests.send(Request::Submit(Box::new(submission))).await.is_err() {
             return Err(SubmitError::NotWritten(self.why_failed()));
         }
@@ -266,7 +266,7 @@ impl Log {
         let Some((name, stream)) = state.streams.get_key_value(name) else { return };
         let Some(ttl) = stream.head.config.ttl_seconds else { return };
         stream.last_read.store(now, Ordering::Relaxed);
-        let due = now.saturating_sub(stream.head.touched) >= (ttl * 250).max(500);
+        let due = now.saturating_sub(stream.head.touched) >= ttl.saturating_mul(250).max(500);
         if !due || !self.inner.renewing.lock().insert(name.clone()) {
             return;
         }

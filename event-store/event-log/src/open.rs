@@ -118,7 +118,7 @@ impl Core {
     }
 
     /// A slot beyond the head may be one that never got its turn. If its writer knew the head as durable, the head is not a head but
-    /// a hole, and writing into it would bury what follows.
+    /// a hole, and writing into it would bury what follows; unless a writer moved on while we looked.
     async fn suspect_holes(&self) -> Result<(), FetchError> {
         let head = self.state.read().chain.next;
         let near = head + 1..head + 9;
@@ -127,7 +127,7 @@ impl Core {
         while let Some((n, bytes)) = beyond.next().await {
             let Some(bytes) = bytes? else { continue };
             let slot = self.decode(n, &bytes)?;
-            if slot.header.durable > head {
+            if slot.header.durable > head && self.fetch_bytes(head).await?.is_none() {
                 let what = format!("an acknowledged slot is missing: slot {n} was written after it");
                 return Err(Damage { key: self.store.slots.key(head), what }.into());
             }

@@ -129,6 +129,25 @@ pub fn decode_block(bytes: &Bytes) -> Result<Vec<Record>, DecodeError> {
     Ok(records)
 }
 
+/// Every record of a whole pack, by stream.
+pub fn decode(pack: &Bytes) -> Result<Vec<Record>, DecodeError> {
+    let mut records = Vec::new();
+    for block in decode_index(pack)?.iter().flat_map(|entry| &entry.blocks) {
+        records.extend(decode_block(&block.slice(pack)?)?);
+    }
+    Ok(records)
+}
+
+impl Block {
+    pub(crate) fn slice(&self, pack: &Bytes) -> Result<Bytes, DecodeError> {
+        let (start, len) = (self.offset as usize, self.len as usize);
+        if start + len > pack.len() {
+            return Err(DecodeError::Truncated);
+        }
+        Ok(pack.slice(start..start + len))
+    }
+}
+
 fn encode_index(index: &[Entry]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_varint(index.len() as u64);

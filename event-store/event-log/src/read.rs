@@ -13,8 +13,8 @@ use crate::log::Log;
 use crate::offset::Offset;
 use crate::pack;
 use crate::record::{Appended, Op, Record};
-use crate::state::State;
-use crate::stream::{Extent, Head, Place, Table, media_type, token};
+use crate::state::{PackRef, State};
+use crate::stream::{Head, Place, Table, media_type, token};
 
 /// Extents looked up at a time, and of those fetched at once.
 const PLAN: usize = 1_024;
@@ -72,9 +72,16 @@ struct Snapshot {
 struct Piece {
     stream: Arc<str>,
     generation: u64,
-    extent: Extent,
+    place: Source,
     from: u64,
     to: u64,
+}
+
+/// A place with the pack it was meant for: when packs are merged, another one begins at the same slot.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Slot { n: u64, index: u32 },
+    Block { pack: PackRef, offset: u32, len: u32 },
 }
 
 impl Log {
@@ -185,12 +192,12 @@ impl Log {
     }
 
     async fn fetch_piece(&self, piece: Piece) -> Result<(Piece, Arc<Vec<Record>>), FetchError> {
-        let records = match piece.extent.place {
-            Place::Slot { n, index } => {
+        let records = match piece.place {
+            Source::Slot { n, index } => {
                 let slot = self.core.slot(n).await?;
                 Arc::new(slot.records.get(index as usize).cloned().into_iter().collect())
             }
-            Place::Pack { from, offset, len } => self.core.block(&piece, from, offset, len).await?,
+            Source::Block { pack, offset, len } => self.core.block(&piece, pack, offset, len).await?,
         };
         Ok((piece, records))
     }
@@ -220,7 +227,9 @@ struct Builder {
 impl Builder {
     /// Adds units `from..to` of an append as far as the limit allows; a first message is added whatever its size.
     fn take(&mut self, appended: &Appended, data: &Bytes, from: u64, to: u64) {
-        let room = self.limit.saturating_sub(self.bytes);
+        // Runs of messages are joined by a comma.
+        let comma = usize::from(appended.payload.cuts.is_some() && self.bytes > 0);
+        let room = self.limit.saturating_sub(self.bytes + comma);
         let to_fit = match &appended.payload.cuts {
             None => to.min(from + room as u64),
             Some(cuts) => {
@@ -232,7 +241,7 @@ impl Builder {
         self.full = to_fit < to;
         if to_fit > from {
             let span = appended.payload.span(from, to_fit);
-            self.bytes += span.len();
+            self.bytes += span.len() + comma;
             self.chunks.push(data.slice(span));
             self.position = appended.first + to_fit;
         }
@@ -252,8 +261,8 @@ impl Builder {
             0xf0..=0xf4 => 4,
             _ => 1,
         };
-        if width > cut + 1 && lead > 0 {
-            let dropped = last.len() - lead;
+        let dropped = last.len() - lead;
+        if width > cut + 1 && dropped < self.bytes {
             last.truncate(lead);
             self.bytes -= dropped;
             self.position -= dropped as u64;
@@ -262,12 +271,11 @@ impl Builder {
 }
 
 impl Core {
-    async fn block(&self, piece: &Piece, from: u64, offset: u32, len: u32) -> Result<Arc<Vec<Record>>, FetchError> {
-        let key = Cached::Block(from, offset);
+    async fn block(&self, piece: &Piece, pack: PackRef, offset: u32, len: u32) -> Result<Arc<Vec<Record>>, FetchError> {
+        let key = Cached::Block(pack.from, pack.to, offset);
         if let Some(Value::Records(records)) = self.cache.lock().get(&key) {
             return Ok(records);
         }
-        let Some(pack) = self.state.read().pack(from) else { return Ok(Arc::default()) };
         let path = pack::path(pack.from, pack.to);
         let range = u64::from(offset)..u64::from(offset) + u64::from(len);
         let found = match self.store.objects.get_range(&path, range.clone()).await {
@@ -276,7 +284,7 @@ impl Core {
         };
         match found {
             Ok(records) => {
-                let weight = records.iter().map(|r| std::mem::size_of_val(r) + 64).sum::<usize>() + len as usize * 4;
+                let weight = records.iter().map(Record::weight).sum();
                 let records = Arc::new(records);
                 self.cache.lock().insert(key, Value::Records(records.clone()), weight);
                 Ok(records)
@@ -292,6 +300,9 @@ impl Core {
     async fn from_slots(&self, piece: &Piece, from: u64, to: u64) -> Result<Arc<Vec<Record>>, FetchError> {
         let mut found = Vec::new();
         for n in from..to {
+            if self.state.read().skips.contains(&n) {
+                continue;
+            }
             let slot = self.slot(n).await?;
             let ours = slot.records.iter().filter(|record| {
                 record.stream == piece.stream
@@ -323,8 +334,15 @@ fn plan(state: &State, name: &str, head: &Head, position: u64) -> Vec<Piece> {
         if extent.start >= end {
             break;
         }
+        let place = match extent.place {
+            Place::Slot { n, index } => Source::Slot { n, index },
+            Place::Pack { from, offset, len } => match state.pack(from) {
+                Some(pack) => Source::Block { pack, offset, len },
+                None => break,
+            },
+        };
         let from = extent.start.max(position);
-        pieces.push(Piece { stream: stream.clone(), generation: head.config.generation, extent: *extent, from, to });
+        pieces.push(Piece { stream: stream.clone(), generation: head.config.generation, place, from, to });
     }
     pieces
 }

@@ -157,6 +157,15 @@ mod flag {
 }
 
 impl Record {
+    /// Bytes it holds in memory.
+    pub(crate) fn weight(&self) -> usize {
+        let payload = match &self.op {
+            Op::Appended(a) if matches!(a.payload.body, Body::Inline(_)) => a.payload.len() + a.payload.cuts.as_ref().map_or(0, |c| c.len() * 4),
+            Op::Appended(_) | Op::Created(_) | Op::Closed { .. } | Op::Deleted { .. } | Op::Renewed => 0,
+        };
+        std::mem::size_of::<Self>() + self.stream.len() + payload
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let (kind, mut flags) = match &self.op {
             Op::Created(c) => (kind::CREATED, c.flags()),

@@ -111,8 +111,13 @@ pub fn decode(bytes: &Bytes) -> Result<Slot, DecodeError> {
         records.push(Record::decode(&mut input)?);
     }
     input.finish()?;
-    let weight = body_len + records.len() * std::mem::size_of::<Record>() + std::mem::size_of::<Slot>();
+    let weight = weight(&records);
     Ok(Slot { header, records, digest, weight })
+}
+
+/// The same for who wrote the slot and for who read it, so that all cut packs alike.
+pub(crate) fn weight(records: &[Record]) -> usize {
+    std::mem::size_of::<Slot>() + records.iter().map(Record::weight).sum::<usize>()
 }
 
 /// The digest a well-formed slot carries, without decoding its records.

@@ -20,7 +20,7 @@ pub struct State {
     pub commands: Commands,
     /// The packs in use, in order and without gaps from slot 0.
     pub packs: Vec<PackRef>,
-    /// Slots beyond the packs that hold no records that happened: claims and voids.
+    /// Slots that hold no records that happened: claims and voids. Needed for as long as a pack may have to be made again.
     pub skips: BTreeSet<u64>,
 }
 
@@ -112,7 +112,7 @@ impl State {
                 continue;
             }
             let extents = &mut stream.extents;
-            let first = extents.iter().position(|e| covers(e.place)).unwrap_or(extents.len());
+            let Some(first) = extents.iter().position(|e| covers(e.place)) else { continue };
             let last = extents.iter().rposition(|e| covers(e.place)).map_or(first, |i| i + 1);
             let packed = entry.blocks.iter().map(|block| Extent {
                 start: block.start,
@@ -124,7 +124,6 @@ impl State {
         self.packs.retain(|old| !(pack.from..pack.to).contains(&old.from));
         self.packs.push(pack);
         self.packs.sort_unstable_by_key(|pack| pack.from);
-        self.skips = self.skips.split_off(&self.packed_to());
     }
 
     #[must_use]

@@ -83,11 +83,15 @@ impl StoreError {
     }
 }
 
-/// Creates a derived or content-addressed object. That it already exists is as good.
+/// Creates a derived or content-addressed object. That it already exists is as good, but stores also say so when it does not.
 pub(crate) async fn put_once(objects: &dyn ObjectStore, key: &Path, bytes: Bytes) -> Result<(), StoreError> {
     let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
     match objects.put_opts(key, bytes.into(), options).await {
-        Ok(_) | Err(object_store::Error::AlreadyExists { .. }) => Ok(()),
+        Ok(_) => Ok(()),
+        Err(object_store::Error::AlreadyExists { .. }) => match objects.head(key).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(StoreError::transient(key, error)),
+        },
         Err(error) => Err(StoreError::transient(key, error)),
     }
 }

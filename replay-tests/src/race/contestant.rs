@@ -46,6 +46,8 @@ pub(super) struct Server {
 }
 
 pub(super) const BASELINE: &str = "arbe-file";
+/// In the bucket that `honest-s3` starts with.
+const STORE: &str = "s3://arbe/race";
 
 pub(super) fn find(options: &Options) -> (Vec<Contestant>, Vec<Absent>) {
     let arbe = options.arbe.clone().or_else(|| beside("arbe"));
@@ -231,7 +233,7 @@ impl Contestant {
             }
             Kind::ArbeS3 { arbe, .. } => {
                 let (_, url) = home.store.as_ref().context("no object store was started")?;
-                let mut command = arbe_command(arbe, "s3://bench/race", &data);
+                let mut command = arbe_command(arbe, STORE, &data);
                 command.envs([
                     ("AWS_ENDPOINT", url.as_str()),
                     ("AWS_ACCESS_KEY_ID", "test"),

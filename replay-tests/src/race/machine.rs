@@ -2,15 +2,19 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::samples::Samples;
+use super::usage;
 
 const BLOCK: usize = 4096;
 const SYNCS: u64 = 300;
+const SETTLE_LIMIT: Duration = Duration::from_secs(20);
+const SETTLE_PERIOD: Duration = Duration::from_millis(300);
+const SETTLED_CORES: f64 = 0.2;
 const OPEN_FILES: u64 = 262_144;
 
 #[derive(Debug, serde::Serialize)]
@@ -57,9 +61,11 @@ pub(super) fn raise_open_file_limit() {
     );
 }
 
-/// Lets what one server left in the page cache reach the disk before the next one starts.
-pub(super) fn settle() {
+/// Waits, but not forever, for earlier writes to reach the disk and for other work to pause.
+pub(super) async fn settle() {
     rustix::fs::sync();
+    let given_up = Instant::now() + SETTLE_LIMIT;
+    while Instant::now() < given_up && usage::busy_cores(SETTLE_PERIOD).await > SETTLED_CORES {}
 }
 
 enum Growth {

@@ -8,6 +8,8 @@ use super::contestant::{Absent, BASELINE, Contestant};
 use super::machine::Machine;
 use super::options::Workload;
 
+const ERROR_WIDTH: usize = 120;
+
 pub(super) type Values = Vec<(&'static str, f64)>;
 
 #[derive(Serialize)]
@@ -143,12 +145,12 @@ impl Report {
             let error = index
                 .checked_sub(1)
                 .and_then(|row| rows[row].error.as_deref());
-            writeln!(
-                out,
-                "{}{}",
-                aligned(line, &widths),
-                error.unwrap_or_default()
-            )?;
+            let shown: String = error
+                .unwrap_or_default()
+                .chars()
+                .take(ERROR_WIDTH)
+                .collect();
+            writeln!(out, "{}{shown}", aligned(line, &widths))?;
         }
         out.flush()
     }

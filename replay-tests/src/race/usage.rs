@@ -1,6 +1,7 @@
 //! What a run cost, read from /proc.
 
 use std::fs;
+use std::time::Duration;
 
 use super::contestant::{Home, Server};
 
@@ -58,6 +59,14 @@ pub(super) fn resident_megabytes(process: u32) -> f64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
     kilobytes.map_or(f64::NAN, |kilobytes| kilobytes / 1024.0)
+}
+
+/// How many cores the whole machine kept busy over a period.
+pub(super) async fn busy_cores(period: Duration) -> f64 {
+    let before = machine_ticks();
+    tokio::time::sleep(period).await;
+    let ticks = machine_ticks().saturating_sub(before);
+    ticks as f64 / TICKS_PER_SECOND / period.as_secs_f64()
 }
 
 fn ticks(server: u32, store: Option<u32>) -> Ticks {

@@ -29,7 +29,7 @@ enum Reply {
 impl Client {
     pub async fn run(mut self) {
         for k in 0..self.net.env.plan.commands {
-            self.net.env.pause(0, 250).await;
+            self.net.env.pause(0, 200).await;
             if self.net.env.chance(200) {
                 self.read().await;
             }
@@ -112,9 +112,6 @@ impl Client {
             }
             Answer::Rejected(Rejection::ProducerGap { expected, .. }) => {
                 self.sequences.insert(stream.clone(), *expected);
-            }
-            Answer::Rejected(Rejection::NotFound | Rejection::Gone) => {
-                self.sequences.remove(stream);
             }
             Answer::Rejected(_) | Answer::NotWritten | Answer::Unknown => {}
         }

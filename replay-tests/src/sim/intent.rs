@@ -32,7 +32,9 @@ impl Client {
         let marker = format!("c{}k{k}", self.id);
         let with_id = self.net.env.chance(600);
         let mut stamped = None;
-        let mut command = match self.net.env.below(100) {
+        // First of all there must be streams.
+        let kind = if k == 0 { 70 } else { self.net.env.below(100) };
+        let mut command = match kind {
             0..35 => Command::one(self.stream(), Change::Append(self.append_to(&marker, None))),
             35..50 => {
                 let stream = self.stream();
@@ -42,9 +44,9 @@ impl Client {
                 Command::one(stream, Change::Append(self.append_to(&marker, Some(stamp))))
             }
             50..65 => self.together(&marker),
-            65..84 => self.creation(&marker),
-            84..89 => Command::one(self.stream(), Change::Close { producer: None }),
-            89..94 => Command::one(self.stream(), Change::Delete),
+            65..88 => self.creation(&marker),
+            88..90 => Command::one(self.stream(), Change::Close { producer: None }),
+            90..94 => Command::one(self.stream(), Change::Delete),
             _ => self.fork()?,
         };
         self.fit_bodies(&mut command, &marker);
@@ -56,7 +58,7 @@ impl Client {
     }
 
     fn append_to(&self, marker: &str, producer: Option<Stamp>) -> Append {
-        let close = self.net.env.chance(15);
+        let close = self.net.env.chance(8);
         Append { content_type: None, payload: Ok(payload(marker, true, 1)), producer, stream_seq: None, close }
     }
 
@@ -100,7 +102,7 @@ impl Client {
         let create = Create {
             content_type: Some(content_type.into()),
             ttl_seconds: env.chance(150).then(|| env.within(1, 6)),
-            closed: env.chance(30),
+            closed: env.chance(10),
             payload: env.chance(500).then(|| Ok(payload(marker, json, 1))),
             ..Create::default()
         };

@@ -1,10 +1,10 @@
 //! One life of a simulated server: from an open to a crash.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use event_log::World;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use super::env::Env;
 
@@ -14,14 +14,16 @@ use super::env::Env;
 pub struct Life {
     pub server: usize,
     env: Arc<Env>,
-    dead: watch::Sender<bool>,
+    dead: AtomicBool,
+    /// Wakes in the order of waiting; a `watch` channel wakes in random order.
+    died: Notify,
     /// Await points left to live; negative: no end in sight.
     fuse: AtomicI64,
 }
 
 impl Life {
     pub fn new(env: Arc<Env>, server: usize) -> Arc<Self> {
-        Arc::new(Self { server, env, dead: watch::Sender::new(false), fuse: AtomicI64::new(-1) })
+        Arc::new(Self { server, env, dead: AtomicBool::new(false), died: Notify::new(), fuse: AtomicI64::new(-1) })
     }
 
     /// Lets the server die at its `steps`-th await point from now.
@@ -30,11 +32,15 @@ impl Life {
     }
 
     pub fn is_dead(&self) -> bool {
-        *self.dead.borrow()
+        self.dead.load(Ordering::Relaxed)
     }
 
     pub async fn death(&self) {
-        let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
+        let mut died = std::pin::pin!(self.died.notified());
+        died.as_mut().enable();
+        if !self.is_dead() {
+            died.await;
+        }
     }
 
     /// An await point.
@@ -45,7 +51,8 @@ impl Life {
         } else if left == 0 && !self.is_dead() && !self.env.is_calm() {
             self.env.note(format_args!("server {} crashes", self.server));
             self.env.crashes.fetch_add(1, Ordering::Relaxed);
-            self.dead.send_replace(true);
+            self.dead.store(true, Ordering::Relaxed);
+            self.died.notify_waiters();
         }
         if self.is_dead() {
             std::future::pending::<()>().await;

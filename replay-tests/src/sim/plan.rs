@@ -21,6 +21,8 @@ pub struct Plan {
     pub crashes: bool,
     pub partitions: bool,
     pub clock_jumps: bool,
+    /// The first server dies at this await point of its first life.
+    pub first_death: Option<u64>,
 }
 
 /// Per mille of store requests.
@@ -53,7 +55,7 @@ impl Plan {
         Self {
             depth: if rng.chance(500) { 4 } else { 1 },
             clients: rng.within(12, 24),
-            commands: rng.within(5, 12),
+            commands: rng.within(8, 20),
             streams: rng.within(12, 20),
             pack: rng.within(2, 6),
             memory: if rng.chance(500) { 2_000 } else { 1 << 20 },
@@ -63,6 +65,26 @@ impl Plan {
             crashes: rng.chance(700),
             partitions: rng.chance(700),
             clock_jumps: rng.chance(500),
+            first_death: None,
+        }
+    }
+
+    /// A few commands on a store without faults, and one death at a chosen place.
+    pub fn death_at(step: u64, depth: usize) -> Self {
+        Self {
+            depth,
+            clients: 3,
+            commands: 6,
+            streams: 4,
+            pack: 2,
+            memory: 2_000,
+            latency_ms: 5,
+            rates: Rates { lost_reply: 0, never_applied: 0, late: 0, phantom: 0, failed_get: 0, lost_message: 0 },
+            chaos_ms: 1_000,
+            crashes: false,
+            partitions: false,
+            clock_jumps: false,
+            first_death: Some(step),
         }
     }
 }

@@ -28,6 +28,7 @@ pub fn store_of(env: &Env, objects: Arc<dyn ObjectStore>) -> Store {
 /// Keeps one server running until the run is over.
 pub async fn serve(net: Arc<Net>, objects: Arc<InMemory>, server: usize) {
     let env = net.env.clone();
+    let mut first_death = env.plan.first_death.filter(|_| server == 0);
     loop {
         let life = Life::new(env.clone(), server);
         let options = Options {
@@ -40,6 +41,9 @@ pub async fn serve(net: Arc<Net>, objects: Arc<InMemory>, server: usize) {
         let faulty = Faulty { inner: objects.clone(), env: env.clone(), life: life.clone() };
         if env.plan.crashes && env.chance(100) {
             life.light(env.below(80));
+        }
+        if let Some(step) = first_death.take() {
+            life.light(step);
         }
         let opened = tokio::select! {
             biased;

@@ -34,21 +34,21 @@ fn places<'a>(told: &Told, fold: &'a Fold) -> &'a [Placed] {
 
 fn judge(told: &Told, fold: &Fold) -> Result<(), String> {
     let placed = places(told, fold);
-    if placed.iter().any(|place| !told.appends.contains(&place.stream) || place.slot != placed[0].slot) {
+    let id = told.command.id;
+    // A producer's number is the stream's to know: in a stream that was deleted and made again, a retry is new.
+    let scattered = |place: &Placed| place.slot != placed[0].slot && (id.is_some() || place.generation == placed[0].generation);
+    if placed.iter().any(|place| !told.appends.contains(&place.stream) || scattered(place)) {
         return Err(format!("found where it does not belong: {placed:?}"));
     }
+    let last = placed.last().map_or(0, |place| place.slot);
+    let placed: Vec<Placed> = placed.iter().filter(|place| place.slot == last).cloned().collect();
+    let whole = || told.appends.iter().filter(|_| !placed.is_empty()).try_for_each(|stream| once(stream, &placed).map(drop));
     match &told.answer {
-        Answer::Done(receipt) => told.appends.iter().try_for_each(|stream| done(told, receipt, stream, placed)),
-        Answer::Rejected(rejection) => {
-            if !placed.is_empty() {
-                return Err(format!("found all the same: {placed:?}"));
-            }
-            refused(told, rejection, fold)
-        }
-        Answer::NotWritten if placed.is_empty() => Ok(()),
-        Answer::NotWritten => Err(format!("found all the same: {placed:?}")),
-        Answer::Unknown if placed.is_empty() => Ok(()),
-        Answer::Unknown => told.appends.iter().try_for_each(|stream| once(stream, placed).map(drop)),
+        Answer::Done(receipt) => told.appends.iter().try_for_each(|stream| done(told, receipt, stream, &placed)),
+        // A refusal says nothing of an earlier attempt that its client no longer waited for.
+        Answer::Rejected(rejection) if placed.is_empty() || told.retried => refused(told, rejection, fold).and_then(|()| whole()),
+        Answer::Rejected(_) | Answer::NotWritten if !placed.is_empty() => Err(format!("found all the same: {placed:?}")),
+        Answer::Rejected(_) | Answer::NotWritten | Answer::Unknown => whole(),
     }
 }
 
@@ -95,23 +95,27 @@ fn refused(told: &Told, rejection: &Rejection, fold: &Fold) -> Result<(), String
     }
 }
 
+fn acknowledged_slot(told: &Told, fold: &Fold) -> Option<u64> {
+    let Answer::Done(receipt) = &told.answer else { return None };
+    let slot = places(told, fold).last()?.slot;
+    (slot < receipt.position).then_some(slot)
+}
+
 /// What was acknowledged before something else was asked for stands before it in the log.
 fn order(told: &[Told], fold: &Fold) -> Option<String> {
-    let acknowledged = |one: &&Told| matches!(one.answer, Answer::Done(_));
-    let slot = |one: &Told| places(one, fold).first().map(|place| place.slot);
-    let mut done: Vec<(u64, u64, u64)> =
-        told.iter().filter(acknowledged).filter_map(|one| Some((one.told_at, one.asked_at, slot(one)?))).collect();
-    done.sort_unstable();
+    let mut done: Vec<(u64, &Told)> = told.iter().filter_map(|one| Some((acknowledged_slot(one, fold)?, one))).collect();
     let mut asked = done.clone();
-    asked.sort_unstable_by_key(|(_, asked_at, _)| *asked_at);
-    let (mut before, mut highest) = (0, None);
-    for (_, asked_at, slot) in asked {
-        while done.get(before).is_some_and(|(told_at, _, _)| *told_at < asked_at) {
-            highest = highest.max(Some(done[before].2));
-            before += 1;
+    done.sort_by_key(|(_, one)| one.told_at);
+    asked.sort_by_key(|(_, one)| one.asked_at);
+    let mut before = done.into_iter().peekable();
+    let mut latest: Option<(u64, &Told)> = None;
+    for (slot, one) in asked {
+        while let Some(next) = before.next_if(|(_, earlier)| earlier.told_at < one.asked_at) {
+            latest = latest.filter(|(highest, _)| *highest > next.0).or(Some(next));
         }
-        if highest.is_some_and(|highest| highest >= slot) {
-            return Some(format!("slot {slot} holds what was asked after slot {highest:?} was acknowledged"));
+        if let Some((highest, earlier)) = latest.filter(|(highest, _)| *highest >= slot) {
+            let (a, b) = (&earlier.marker, &one.marker);
+            return Some(format!("{b} in slot {slot} was asked after {a} in slot {highest} was acknowledged"));
         }
     }
     None

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::headers;
 use super::query::Query;
-use super::read::{body, page_response};
+use super::read::{page_body, page_response};
 use crate::app::App;
 use crate::errors::Error;
 
@@ -68,7 +68,7 @@ pub(super) async fn long_poll(app: &App, name: &str, query: &Query) -> Result<Re
             let mut response = page_response(&page);
             response.headers_mut().insert(headers::CURSOR, cursor);
             response.headers_mut().insert(header::CACHE_CONTROL, headers::NO_STORE);
-            *response.body_mut() = Body::from(body(&page));
+            *response.body_mut() = page_body(&page);
             return Ok(response);
         }
         from = From::At(page.next);

@@ -1,11 +1,16 @@
 //! GET: catch-up, and the way into the live modes.
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use bytes::{BufMut, Bytes, BytesMut};
 use event_log::{From, Page};
+use hyper::body::{Frame, SizeHint};
 
 use super::headers;
 use super::live;
@@ -40,7 +45,7 @@ async fn catch_up(app: &App, name: &str, from: From, asked: &HeaderMap) -> Resul
             return Ok(response);
         }
     }
-    *response.body_mut() = Body::from(body(&page));
+    *response.body_mut() = page_body(&page);
     Ok(response)
 }
 
@@ -80,23 +85,61 @@ pub(super) fn page_response(page: &Page) -> Response<Body> {
     response
 }
 
+/// Chunks of this size are sent from where they are; smaller ones are worth a copy into one piece.
+const SEND_IN_PLACE: usize = 8 << 10;
+
+pub(super) fn page_body(page: &Page) -> Body {
+    if page.chunks.len() > 1 && page.bytes / page.chunks.len() >= SEND_IN_PLACE { Body::new(Pieces::new(page)) } else { Body::from(body(page)) }
+}
+
 /// The page as a client sees it: bytes as they are, messages as one array.
 pub(super) fn body(page: &Page) -> Bytes {
     if let ([only], false) = (page.chunks.as_slice(), page.json) {
         return only.clone();
     }
-    let mut out = BytesMut::with_capacity(page.bytes + page.chunks.len() + 2);
-    if page.json {
-        out.put_u8(b'[');
-    }
-    for (index, chunk) in page.chunks.iter().enumerate() {
-        if page.json && index > 0 {
-            out.put_u8(b',');
-        }
-        out.put_slice(chunk);
-    }
-    if page.json {
-        out.put_u8(b']');
-    }
+    let mut out = BytesMut::with_capacity(page.bytes + 2);
+    framed(page).for_each(|piece| out.put_slice(&piece));
     out.freeze()
+}
+
+fn framed(page: &Page) -> impl Iterator<Item = Bytes> + '_ {
+    let json = |text: &'static [u8]| page.json.then(|| Bytes::from_static(text)).into_iter();
+    let chunks = page.chunks.iter().enumerate().flat_map(move |(index, chunk)| {
+        let comma = (page.json && index > 0).then(|| Bytes::from_static(b","));
+        comma.into_iter().chain([chunk.clone()])
+    });
+    json(b"[").chain(chunks).chain(json(b"]"))
+}
+
+/// A body in pieces that are never joined.
+struct Pieces {
+    pieces: VecDeque<Bytes>,
+    left: u64,
+}
+
+impl Pieces {
+    fn new(page: &Page) -> Self {
+        let pieces: VecDeque<Bytes> = framed(page).collect();
+        let left = pieces.iter().map(|piece| piece.len() as u64).sum();
+        Self { pieces, left }
+    }
+}
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.pieces.pop_front();
+        self.left -= piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
 }

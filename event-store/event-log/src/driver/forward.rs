@@ -27,8 +27,13 @@ impl Driver {
             if !nobody {
                 tracing::warn!(owner = url, "the owner does not answer, taking over");
             }
-            self.claim().await?;
-            return Ok(batch);
+            return match self.claim().await {
+                Ok(()) => Ok(batch),
+                Err(halt) => {
+                    self.put_back(batch);
+                    Err(halt)
+                }
+            };
         }
         for submission in batch {
             if submission.forwarded {
@@ -67,6 +72,7 @@ impl Forward {
                     if let Ok(receipt) = &result {
                         self.wait_for(receipt.position).await;
                     }
+                    let result = result.map_err(|error| submission.humble(error));
                     let _ = submission.reply.send(result);
                 }
                 None => self.retry(submission, None).await,
@@ -77,6 +83,7 @@ impl Forward {
             }
             Err(PeerError::Lost(why)) => {
                 tracing::debug!(why, owner = self.url, "no answer from the owner");
+                submission.maybe_written = true;
                 let dead = !self.peers.is_alive(&self.url).await;
                 self.retry(submission, dead.then_some(self.owner)).await;
             }

@@ -170,11 +170,14 @@ impl Segment {
         self.file.sync_all()
     }
 
+    /// Other processes may have written frames we do not know of, but never beyond the end of the file.
     pub(super) fn extend(&mut self, step: u64) -> io::Result<()> {
-        let from = self.allocated.max(self.end);
-        self.file.write_all_at(&vec![0; step as usize], from)?;
-        self.file.sync_all()?;
-        self.allocated = from + step;
+        let len = self.file.metadata()?.len();
+        if len < self.end + step {
+            self.file.write_all_at(&vec![0; step as usize], len)?;
+            self.file.sync_all()?;
+        }
+        self.allocated = self.file.metadata()?.len();
         Ok(())
     }
 }

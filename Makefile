@@ -1,0 +1,41 @@
+# Two commands do everything: `make run` and `make test`. Both install what is missing if they may.
+
+export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/arbe/target
+BIN = $(CARGO_TARGET_DIR)/debug
+
+.PHONY: run test build lint release race sim soak
+
+run:
+	scripts/setup run
+	cargo build --locked -p cli
+	$(BIN)/arbe serve
+
+test:
+	scripts/setup test
+	cargo build --locked --workspace --bins
+	cargo test --locked --workspace
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+# Optimized and statically linked.
+release:
+	scripts/setup release
+	cargo build --locked --release --target x86_64-unknown-linux-musl -p cli
+	@echo $(CARGO_TARGET_DIR)/x86_64-unknown-linux-musl/release/arbe
+
+# Us against the peers that are installed, in one run on this machine. ARGS="--quick" for a short one.
+race:
+	cargo build --locked --release --workspace --bins
+	$(CARGO_TARGET_DIR)/release/race $(ARGS)
+
+# The long versions of what `make test` does briefly. SEEDS=1..100000
+SEEDS ?= 1..20000
+sim:
+	cargo build --locked -p replay-tests --bins
+	$(BIN)/sim --seeds $(SEEDS)
+
+soak:
+	cargo build --locked --workspace --bins
+	$(BIN)/soak --seconds 60 $(ARGS)
