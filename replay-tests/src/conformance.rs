@@ -25,18 +25,12 @@ pub fn run(node: &NodeProject, url: &str, test_timeout: Duration) -> Result<Repo
         .script("node_modules/vitest/vitest.mjs")
         .arg("run")
         .env("CONFORMANCE_URL", url)
-        .env(
-            "CONFORMANCE_TEST_TIMEOUT_MS",
-            test_timeout.as_millis().to_string(),
-        )
+        .env("CONFORMANCE_TEST_TIMEOUT_MS", test_timeout.as_millis().to_string())
         .env("CONFORMANCE_REPORT", &report)
         .output()
         .context("run vitest with node")?;
     let json = std::fs::read(&report).with_context(|| {
-        let (out, err) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         format!("vitest left no report ({}):\n{out}\n{err}", output.status)
     })?;
     Ok(serde_json::from_slice::<Vitest>(&json)?.into())
@@ -77,26 +71,11 @@ struct Assertion {
 
 impl From<Vitest> for Report {
     fn from(vitest: Vitest) -> Self {
-        let assertions = vitest
-            .test_results
-            .into_iter()
-            .flat_map(|file| file.assertion_results);
-        let failed = assertions
-            .filter(|assertion| assertion.status != "passed")
-            .map(|assertion| {
-                let reason = assertion
-                    .failure_messages
-                    .first()
-                    .and_then(|message| message.lines().next());
-                (
-                    assertion.full_name,
-                    reason.unwrap_or(&assertion.status).to_owned(),
-                )
-            });
-        Self {
-            total: vitest.num_total_tests,
-            passed: vitest.num_passed_tests,
-            failed: failed.collect(),
-        }
+        let assertions = vitest.test_results.into_iter().flat_map(|file| file.assertion_results);
+        let failed = assertions.filter(|assertion| assertion.status != "passed").map(|assertion| {
+            let reason = assertion.failure_messages.first().and_then(|message| message.lines().next());
+            (assertion.full_name, reason.unwrap_or(&assertion.status).to_owned())
+        });
+        Self { total: vitest.num_total_tests, passed: vitest.num_passed_tests, failed: failed.collect() }
     }
 }

@@ -6,24 +6,13 @@ use anyhow::{Context, Result};
 /// Cargo puts a test at `<target>/<profile>/deps/<test>` and a binary at `<target>/<profile>/<binary>`.
 fn profile() -> Result<PathBuf> {
     let executable = std::env::current_exe()?;
-    let parent = executable
-        .parent()
-        .context("an executable is in a directory")?;
-    let profile = if parent.ends_with("deps") {
-        parent.parent()
-    } else {
-        Some(parent)
-    };
-    Ok(profile
-        .context("`deps` is in a profile directory")?
-        .to_owned())
+    let parent = executable.parent().context("an executable is in a directory")?;
+    let profile = if parent.ends_with("deps") { parent.parent() } else { Some(parent) };
+    Ok(profile.context("`deps` is in a profile directory")?.to_owned())
 }
 
 pub(crate) fn target() -> Result<PathBuf> {
-    Ok(profile()?
-        .parent()
-        .context("a profile directory is in the target directory")?
-        .to_owned())
+    Ok(profile()?.parent().context("a profile directory is in the target directory")?.to_owned())
 }
 
 pub(crate) fn arbe_binary() -> Result<PathBuf> {

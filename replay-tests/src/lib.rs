@@ -7,3 +7,4 @@ pub mod rig;
 pub mod s3;
 pub mod servers;
 pub mod sim;
+pub mod soak;

@@ -12,18 +12,9 @@ const LOCK: &str = include_str!("../conformance/package-lock.json");
 const FILES: [(&str, &str); 6] = [
     ("package.json", include_str!("../conformance/package.json")),
     ("package-lock.json", LOCK),
-    (
-        "vitest.config.mjs",
-        include_str!("../conformance/vitest.config.mjs"),
-    ),
-    (
-        "conformance.test.mjs",
-        include_str!("../conformance/conformance.test.mjs"),
-    ),
-    (
-        "create-container.mjs",
-        include_str!("../conformance/create-container.mjs"),
-    ),
+    ("vitest.config.mjs", include_str!("../conformance/vitest.config.mjs")),
+    ("conformance.test.mjs", include_str!("../conformance/conformance.test.mjs")),
+    ("create-container.mjs", include_str!("../conformance/create-container.mjs")),
     ("client.mjs", include_str!("../conformance/client.mjs")),
 ];
 const MISSING: &str = "Node.js 20 or newer with npm is needed and was not found: install it from https://nodejs.org \
@@ -56,9 +47,7 @@ impl NodeProject {
 
     pub fn script(&self, script: &str) -> Command {
         let mut command = Command::new("node");
-        command
-            .arg(self.directory.join(script))
-            .current_dir(&self.directory);
+        command.arg(self.directory.join(script)).current_dir(&self.directory);
         command
     }
 

@@ -37,12 +37,8 @@ fn install(directory: &Path) -> Result<PathBuf> {
     }
     let requirements = directory.join("requirements.txt");
     fs::write(&requirements, REQUIREMENTS)?;
-    run(Command::new("python3")
-        .args(["-m", "venv", "--clear"])
-        .arg(directory.join("venv")))?;
-    run(Command::new(&python)
-        .args(["-m", "pip", "install", "--quiet", "--requirement"])
-        .arg(requirements))?;
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(directory.join("venv")))?;
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(requirements))?;
     fs::write(installed, REQUIREMENTS)?;
     Ok(python)
 }

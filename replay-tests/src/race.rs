@@ -33,11 +33,8 @@ const CASE_LIMIT: Duration = Duration::from_secs(900);
 
 /// The load shares the machine with the server it measures, so it never takes more than one core.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("starting the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().context("starting the runtime")?;
     let options = options.clone();
     let racing = runtime.spawn(async move { until_stopped(race(&options)).await });
     runtime.block_on(racing)?
@@ -81,19 +78,11 @@ async fn race(options: &Options) -> anyhow::Result<()> {
 }
 
 async fn race_case(options: &Options, contestants: &[Contestant], case: Case, report: &mut Report) {
-    let racing: Vec<_> = contestants
-        .iter()
-        .filter(|one| case.supports(one))
-        .collect();
+    let racing: Vec<_> = contestants.iter().filter(|one| case.supports(one)).collect();
     for round in 1..=options.rounds.max(1) {
         for contestant in &racing {
             machine::settle().await;
-            eprintln!(
-                "{} {}: {} {round}",
-                case.workload().name(),
-                case.name(),
-                contestant.name()
-            );
+            eprintln!("{} {}: {} {round}", case.workload().name(), case.name(), contestant.name());
             let outcome = tokio::time::timeout(CASE_LIMIT, case.race(contestant, options))
                 .await
                 .unwrap_or_else(|_| bail!("took longer than {} s", CASE_LIMIT.as_secs()));

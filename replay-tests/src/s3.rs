@@ -47,26 +47,18 @@ impl S3Server {
     }
 
     pub fn listen(address: SocketAddr, faults: Faults) -> Result<Self> {
-        let listener =
-            TcpListener::bind(address).with_context(|| format!("listen on {address}"))?;
+        let listener = TcpListener::bind(address).with_context(|| format!("listen on {address}"))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let gate = Arc::new(gate(faults));
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("honest-s3")
-            .enable_all()
-            .build()?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("honest-s3").enable_all().build()?;
         let listener = {
             let _context = runtime.enter();
             tokio::net::TcpListener::from_std(listener)?
         };
         runtime.spawn(accept(listener, gate.clone()));
-        Ok(Self {
-            address,
-            gate,
-            runtime: Some(runtime),
-        })
+        Ok(Self { address, gate, runtime: Some(runtime) })
     }
 
     pub fn url(&self) -> String {
@@ -94,15 +86,10 @@ impl S3Server {
     /// A client of this server, to which the caller may add retries and timeouts.
     pub fn client(&self) -> AmazonS3Builder {
         let builder = AmazonS3Builder::new().with_bucket_name(BUCKET);
-        self.env()
-            .into_iter()
-            .fold(builder, |builder, (key, value)| {
-                let key = key
-                    .to_lowercase()
-                    .parse()
-                    .expect("object_store knows these keys");
-                builder.with_config(key, value)
-            })
+        self.env().into_iter().fold(builder, |builder, (key, value)| {
+            let key = key.to_lowercase().parse().expect("object_store knows these keys");
+            builder.with_config(key, value)
+        })
     }
 
     /// Changes take effect with the next request; do not hold the guard across one.
@@ -128,17 +115,9 @@ impl Drop for S3Server {
 fn gate(faults: Faults) -> Gate {
     let objects = Arc::new(Objects::default());
     objects.create_bucket(BUCKET);
-    let mut service = S3ServiceBuilder::new(Api {
-        objects,
-        uploads: Uploads::default(),
-    });
+    let mut service = S3ServiceBuilder::new(Api { objects, uploads: Uploads::default() });
     service.set_auth(AnyKey);
-    Gate {
-        s3: service.build(),
-        faults: faults.into(),
-        counts: Default::default(),
-        attempts: Default::default(),
-    }
+    Gate { s3: service.build(), faults: faults.into(), counts: Default::default(), attempts: Default::default() }
 }
 
 async fn accept(listener: tokio::net::TcpListener, gate: Arc<Gate>) {

@@ -22,7 +22,7 @@ mod intent;
 mod life;
 mod net;
 mod plan;
-mod rng;
+pub mod rng;
 mod server;
 mod verdict;
 

@@ -15,19 +15,11 @@ const TESTS: usize = 338;
 const USUAL: Duration = Duration::from_secs(30);
 const PATIENT: Duration = Duration::from_secs(120);
 
-fn assert_conforms(
-    node: &NodeProject,
-    mut server: ArbeServer,
-    test_timeout: Duration,
-) -> Result<()> {
+fn assert_conforms(node: &NodeProject, mut server: ArbeServer, test_timeout: Duration) -> Result<()> {
     let report = conformance::run(node, server.url(), test_timeout)?;
     let ended = server.stop()?;
     let log = server.log();
-    assert_eq!(
-        (report.passed, report.total),
-        (TESTS, TESTS),
-        "{report}\n{log}"
-    );
+    assert_eq!((report.passed, report.total), (TESTS, TESTS), "{report}\n{log}");
     assert!(ended.success(), "{ended}\n{log}");
     assert!(!log.contains("ERROR"), "{log}");
     Ok(())
@@ -69,10 +61,7 @@ fn the_suite_passes_on_s3_when_every_put_takes_50_ms_longer() -> Result<()> {
         return Ok(());
     };
     let put_latency = Duration::from_millis(50);
-    let s3 = S3Server::start(Faults {
-        put_latency,
-        ..Faults::default()
-    })?;
+    let s3 = S3Server::start(Faults { put_latency, ..Faults::default() })?;
     let server = ArbeServer::start(&s3.store_url("suite"), &s3.env(), &[])?;
     assert_conforms(&node, server, PATIENT)
 }
@@ -103,10 +92,7 @@ async fn azurite_lets_one_of_sixteen_creates_win() -> Result<()> {
         let outcomes = join_all(tries).await;
         let lost = |outcome: &&Result<_, _>| matches!(outcome, Err(Error::AlreadyExists { .. }));
         assert_eq!(outcomes.iter().filter(lost).count(), 15, "{outcomes:?}");
-        let winner = outcomes
-            .iter()
-            .position(Result::is_ok)
-            .context("one wins")?;
+        let winner = outcomes.iter().position(Result::is_ok).context("one wins")?;
         let stored = store.get(&key).await?.bytes().await?;
         assert_eq!(stored, winner.to_string());
     }

@@ -10,7 +10,12 @@ use object_store::path::Path as Key;
 use proptest::prelude::*;
 use replay_tests::rig::{append, create, memory, over, pages, text};
 
+/// For looking only.
 fn files(directory: &Path) -> Store {
+    StoreUrl::File(directory.to_owned()).open(&[], false).unwrap()
+}
+
+fn writable(directory: &Path) -> Store {
     StoreUrl::File(directory.to_owned()).open(&[], true).unwrap()
 }
 
@@ -20,7 +25,7 @@ fn quiet() -> Options {
 
 /// A log on files: a claim, a creation, and `appends` appends.
 async fn small_log(directory: &Path, appends: usize) -> PathBuf {
-    let log = Log::open(files(directory), quiet()).await.unwrap();
+    let log = Log::open(writable(directory), quiet()).await.unwrap();
     log.submit(create("s", "text/plain")).await.unwrap();
     for i in 0..appends {
         log.submit(append("s", format!("{i};"))).await.unwrap();
@@ -62,7 +67,10 @@ async fn every_flipped_byte_of_the_slots_is_found_and_stops_an_open() {
         let found = report(files(directory.path())).await.damages;
         assert!(found.iter().any(|f| f.key == format!("j/00/000000000000.slots#{slot}")), "byte {at}: {found:?}");
         assert!(Log::open(files(directory.path()), quiet()).await.is_err(), "byte {at}");
-        assert!(std::fs::read(&file).unwrap() == broken, "nothing was written into the damage at byte {at}");
+        if at % 20 == 0 {
+            assert!(Log::open(writable(directory.path()), quiet()).await.is_err(), "byte {at}");
+            assert!(std::fs::read(&file).unwrap() == broken, "nothing was written into the damage at byte {at}");
+        }
     }
 }
 
@@ -90,14 +98,13 @@ async fn the_torn_tail_of_a_crashed_write_is_recovered_and_never_an_acknowledged
         torn.resize(whole.len(), 0);
         std::fs::write(&file, &torn).unwrap();
         std::fs::write(&mark, (ends.len() as u64 - 1).to_le_bytes()).unwrap();
-        let log = Log::open(files(directory.path()), quiet()).await.unwrap();
+        let log = Log::open(writable(directory.path()), quiet()).await.unwrap();
         assert_eq!(text(&pages(&log, "s", 100).await.unwrap()), "0;1;", "cut at {cut}");
         log.submit(append("s", "new;")).await.unwrap();
         log.close().await;
         let log = Log::open(files(directory.path()), quiet()).await.unwrap();
         assert_eq!(text(&pages(&log, "s", 100).await.unwrap()), "0;1;new;", "cut at {cut}");
         assert!(report(files(directory.path())).await.damages.is_empty());
-        log.close().await;
     }
 }
 

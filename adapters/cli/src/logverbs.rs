@@ -26,7 +26,10 @@ pub(crate) async fn run(verb: LogVerb, config: &Config, json: bool) -> anyhow::R
 }
 
 async fn open(config: &Config) -> anyhow::Result<Log> {
-    let store = config.store.open(&config.store_options, false).map_err(|error| NotFound(format!("no log at {}: {error}", config.store)))?;
+    let store = config
+        .store
+        .open(&config.store_options, false)
+        .map_err(|error| NotFound(format!("no log at {}: {error}", config.store)))?;
     let options = Options { memory: config.memory, ..Options::default() };
     Log::open_existing(store, options).await.with_context(|| config.store.to_string())
 }
@@ -162,7 +165,10 @@ fn stat(log: &Log, config: &Config, json: bool) -> anyhow::Result<()> {
 }
 
 async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let store = config.store.open(&config.store_options, false).map_err(|error| NotFound(format!("no log at {}: {error}", config.store)))?;
+    let store = config
+        .store
+        .open(&config.store_options, false)
+        .map_err(|error| NotFound(format!("no log at {}: {error}", config.store)))?;
     let bar = ProgressBar::new(0);
     bar.set_style(ProgressStyle::with_template("{msg:<12} {wide_bar} {pos}/{len} {per_sec} {eta}")?);
     let mut progress = |at: check::Progress| {

@@ -15,7 +15,8 @@ pub(crate) struct NotFound(pub(crate) String);
 
 pub(crate) fn tracing(config: &Config) {
     let filter = EnvFilter::try_new(&config.log_level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let logger = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let logger =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     match config.log_format {
         LogFormat::Human => logger.with_target(false).init(),
         LogFormat::Json => logger.json().init(),

@@ -37,12 +37,13 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     );
     let app = app.await?;
     let (stop, stopped) = watch::channel(false);
-    let served = tokio::spawn(http_api::serve(Server::new(listener, address, app), stopped));
+    let served = tokio::spawn(http_api::serve(Server::new(listener, address, app.clone()), stopped));
     output::print(format!("arbe {} on http://{address}, log in {}\n", env!("CARGO_PKG_VERSION"), config.store))?;
 
     let failure = wait(&log).await?;
     stop.send_replace(true);
     served.await?;
+    app.close().await;
     log.close().await;
     match failure {
         None => Ok(ExitCode::SUCCESS),

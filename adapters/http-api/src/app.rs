@@ -65,6 +65,11 @@ impl App {
         Ok(Arc::new(Self { log, options, metrics: Metrics::default(), frames: Frames::default(), subscriptions, closing }))
     }
 
+    /// Stops what works in the background; the log can then be closed.
+    pub async fn close(&self) {
+        self.subscriptions.close().await;
+    }
+
     pub(crate) async fn handle(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
         let path = request.uri().path();
         if let Some(stream) = path.strip_prefix(STREAMS) {

@@ -222,7 +222,8 @@ fn decode_stream(input: &mut Reader, names: &mut Interner) -> Result<Stream, Dec
     let flags = input.byte()?;
     let closed_by = if flags & 2 == 0 { None } else { Some(Arc::new(decode_stamp(input)?)) };
     let stream_seq = if flags & 4 == 0 { None } else { Some(input.text()?.into()) };
-    let head = Head { config, tail, bytes, closed: flags & 1 != 0, closed_by, stream_seq, forks, deleted: flags & 8 != 0, touched };
+    let head =
+        Head { config, tail, bytes, closed: flags & 1 != 0, closed_by, stream_seq, forks, deleted: flags & 8 != 0, touched };
     let mut producers = BTreeMap::new();
     for _ in 0..input.count()? {
         let stamp = decode_stamp(input)?;
@@ -265,8 +266,7 @@ fn decode_receipt(input: &mut Reader) -> Result<Receipt, DecodeError> {
         let stream = input.text()?.into();
         let tail = Offset { generation: input.varint()?, position: input.varint()? };
         let flags = input.byte()?;
-        let producer =
-            if flags & 2 == 0 { None } else { Some(Producer { epoch: input.varint()?, seq: input.varint()? }) };
+        let producer = if flags & 2 == 0 { None } else { Some(Producer { epoch: input.varint()?, seq: input.varint()? }) };
         outcomes.push(Outcome { stream, status: Status::Done, tail, closed: flags & 1 != 0, producer });
     }
     Ok(Receipt { position, outcomes })

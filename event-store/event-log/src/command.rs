@@ -42,7 +42,9 @@ pub struct Expect {
 pub enum Change {
     Create(Create),
     Append(Append),
-    Close { producer: Option<Stamp> },
+    Close {
+        producer: Option<Stamp>,
+    },
     Delete,
     /// A read that pushes the sliding lifetime forward.
     Renew,

@@ -99,8 +99,8 @@ impl Core {
         let mut pause = Duration::from_millis(20);
         for attempt in 1.. {
             match self.store.slots.get(n).await {
-                Err(StoreError::Transient { key, source }) if attempt < FETCH_ATTEMPTS => {
-                    tracing::warn!(key, error = %source, "slot read failed, trying again");
+                Err(StoreError::Transient { key, what }) if attempt < FETCH_ATTEMPTS => {
+                    tracing::warn!(key, what, "slot read failed, trying again");
                     tokio::time::sleep(pause).await;
                     pause *= 2;
                 }

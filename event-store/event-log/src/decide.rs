@@ -15,7 +15,11 @@ pub const DEFAULT_CONTENT_TYPE: &str = "application/octet-stream";
 pub(crate) enum Decision {
     /// A retry of a command that the log already holds.
     Known(Receipt),
-    New { records: Vec<Record>, outcomes: Vec<Outcome>, changes: Changes },
+    New {
+        records: Vec<Record>,
+        outcomes: Vec<Outcome>,
+        changes: Changes,
+    },
 }
 
 /// `ordinal` is the number of records before the command; it makes generations unique.
@@ -146,7 +150,9 @@ impl Deciding<'_> {
     fn born(&self, create: &Create) -> Result<(Created, Option<Payload>), Rejection> {
         let source = create.fork.as_ref().map(|fork| self.fork(fork)).transpose()?;
         let content_type = match (&create.content_type, &source) {
-            (Some(own), Some((_, head, _))) if !same_media(own, &head.config.content_type) => return Err(Rejection::ForkContentType),
+            (Some(own), Some((_, head, _))) if !same_media(own, &head.config.content_type) => {
+                return Err(Rejection::ForkContentType);
+            }
             (Some(own), _) => own.clone(),
             (None, Some((_, head, _))) => head.config.content_type.clone(),
             (None, None) => DEFAULT_CONTENT_TYPE.into(),
@@ -189,7 +195,8 @@ impl Deciding<'_> {
             (None, None) => true,
             (Some(asked), Some(has)) => {
                 let at = asked.at.is_none_or(|at| {
-                    at.position == has.at || self.draft.head(&asked.source).and_then(|s| locate(&self.draft, &s, at)) == Some(has.at)
+                    at.position == has.at
+                        || self.draft.head(&asked.source).and_then(|s| locate(&self.draft, &s, at)) == Some(has.at)
                 });
                 asked.source == has.source && at && asked.sub == has.sub
             }
@@ -201,8 +208,7 @@ impl Deciding<'_> {
             None => inherits || same_media(DEFAULT_CONTENT_TYPE, &head.config.content_type),
         };
         let unnamed = inherits && create.ttl_seconds.is_none() && create.expires_at.is_none();
-        let lifetime =
-            unnamed || (create.ttl_seconds == head.config.ttl_seconds && create.expires_at == head.config.expires_at);
+        let lifetime = unnamed || (create.ttl_seconds == head.config.ttl_seconds && create.expires_at == head.config.expires_at);
         if fork && content_type && lifetime && create.closed == head.closed { Ok(()) } else { Err(Rejection::ConfigDiffers) }
     }
 
@@ -270,7 +276,11 @@ impl Deciding<'_> {
             None => gap(0),
             Some(known) if stamp.epoch < known.epoch => Err(Rejection::StaleEpoch { current: known.epoch }),
             Some(known) if stamp.epoch > known.epoch => {
-                if stamp.seq == 0 { Ok(None) } else { Err(Rejection::EpochStart) }
+                if stamp.seq == 0 {
+                    Ok(None)
+                } else {
+                    Err(Rejection::EpochStart)
+                }
             }
             Some(known) if stamp.seq <= known.seq => Ok(Some(known)),
             Some(known) if stamp.seq == known.seq + 1 => Ok(None),

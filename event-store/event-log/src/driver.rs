@@ -53,14 +53,18 @@ impl Submission {
     pub(crate) fn humble(&self, error: SubmitError) -> SubmitError {
         match error {
             SubmitError::NotWritten(_) | SubmitError::Overloaded if self.maybe_written => SubmitError::Unknown(error.to_string()),
-            other => other,
+            SubmitError::NotWritten(_)
+            | SubmitError::Overloaded
+            | SubmitError::Rejected(_)
+            | SubmitError::Unknown(_)
+            | SubmitError::NotOwner => error,
         }
     }
 }
 
 #[derive(Debug)]
 pub(crate) enum Request {
-    Submit(Box<Submission>),
+    Submit(Submission),
     /// Answered when everything that was durable before the request has been seen.
     Refresh(oneshot::Sender<()>),
     /// Finish what is queued, take nothing more.
@@ -93,7 +97,7 @@ struct Flight {
 
 /// A command decided on what is in flight; its answer is true only once that is durable.
 struct Answer {
-    submission: Box<Submission>,
+    submission: Submission,
     result: Result<Receipt, SubmitError>,
 }
 
@@ -217,7 +221,7 @@ impl Driver {
         Ok(())
     }
 
-    fn gather(&mut self, first: Request) -> (Vec<Box<Submission>>, Vec<oneshot::Sender<()>>) {
+    fn gather(&mut self, first: Request) -> (Vec<Submission>, Vec<oneshot::Sender<()>>) {
         let (mut batch, mut refreshes) = (Vec::new(), Vec::new());
         let mut weight = 0;
         let mut next = Some(first);
@@ -238,13 +242,13 @@ impl Driver {
     }
 
     /// Commands that could not be taken on yet keep their turn.
-    fn put_back(&mut self, batch: Vec<Box<Submission>>) {
+    fn put_back(&mut self, batch: Vec<Submission>) {
         let behind = std::mem::take(&mut self.backlog);
         self.backlog = batch.into_iter().map(Request::Submit).chain(behind).collect();
     }
 
     /// Decides a batch on top of what is in flight and sends its slot off.
-    fn start(&mut self, batch: Vec<Box<Submission>>) {
+    fn start(&mut self, batch: Vec<Submission>) {
         let core = self.core.clone();
         let state = core.state.read();
         let (chain, durable) = (self.tip(&state.chain), state.chain.next);
@@ -422,10 +426,10 @@ pub(crate) async fn place(slots: &dyn SlotStore, n: u64, bytes: Bytes) -> Result
                 Ok(Some(found)) if found == bytes => return Ok(Placed::Ours),
                 Ok(Some(found)) => return Ok(Placed::Theirs(found)),
                 Ok(None) => "refused as existing, but absent".to_owned(),
-                Err(StoreError::Transient { source, .. }) => source.to_string(),
+                Err(StoreError::Transient { what, .. }) => what,
                 Err(error) => return Err(error),
             },
-            Err(StoreError::Transient { source, .. }) => source.to_string(),
+            Err(StoreError::Transient { what, .. }) => what,
             Err(error) => return Err(error),
         };
         tracing::debug!(slot = n, trouble, "slot not settled, trying again");

@@ -34,7 +34,9 @@ mod world;
 
 pub use chain::{Chain, Verdict};
 pub use codec::DecodeError;
-pub use command::{Append, BadBody, Change, Command, Create, Expect, ForkFrom, Outcome, Receipt, Rejection, Status, SubmitError, command_id};
+pub use command::{
+    Append, BadBody, Change, Command, Create, Expect, ForkFrom, Outcome, Receipt, Rejection, Status, SubmitError, command_id,
+};
 pub use core::{Counters, Damage, FetchError};
 pub use decide::DEFAULT_CONTENT_TYPE;
 pub use follow::{Commit, Cursor, FollowError, Follower};

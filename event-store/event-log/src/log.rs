@@ -210,8 +210,9 @@ impl Log {
             Ok(Err(_)) | Err(_) => return Err(SubmitError::Overloaded),
         };
         let (reply, answer) = oneshot::channel();
-        let submission = Submission { command, reply, forwarded, suspect: None, attempts: 0, maybe_written: false, _permit: permit };
-        if self.inner.requests.send(Request::Submit(Box::new(submission))).await.is_err() {
+        let submission =
+            Submission { command, reply, forwarded, suspect: None, attempts: 0, maybe_written: false, _permit: permit };
+        if self.inner.requests.send(Request::Submit(submission)).await.is_err() {
             return Err(SubmitError::NotWritten(self.why_failed()));
         }
         match answer.await {

@@ -123,7 +123,8 @@ impl Core {
         let head = self.state.read().chain.next;
         let near = head + 1..head + 9;
         let far = (4..24).map(|power| head + (1 << power));
-        let mut beyond = stream::iter(near.chain(far)).map(|n| async move { (n, self.fetch_bytes(n).await) }).buffered(READ_AHEAD);
+        let mut beyond =
+            stream::iter(near.chain(far)).map(|n| async move { (n, self.fetch_bytes(n).await) }).buffered(READ_AHEAD);
         while let Some((n, bytes)) = beyond.next().await {
             let Some(bytes) = bytes? else { continue };
             let slot = self.decode(n, &bytes)?;

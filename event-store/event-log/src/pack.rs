@@ -120,7 +120,8 @@ pub fn decode_block(bytes: &Bytes) -> Result<Vec<Record>, DecodeError> {
     if raw_len > BLOCK_MAX {
         return Err(DecodeError::Malformed("block is larger than any writer makes"));
     }
-    let raw = zstd::bulk::decompress(&bytes[4..body], raw_len).map_err(|_| DecodeError::Malformed("block does not decompress"))?;
+    let raw =
+        zstd::bulk::decompress(&bytes[4..body], raw_len).map_err(|_| DecodeError::Malformed("block does not decompress"))?;
     let mut input = Reader::new(raw.into());
     let mut records = Vec::new();
     while input.remaining() > 0 {
@@ -203,7 +204,12 @@ mod tests {
     }
 
     fn built() -> (Bytes, Vec<Entry>, Vec<Record>) {
-        let records = vec![append("b", 2, 0, "one"), append("a", 1, 7, "two"), append("b", 2, 3, &"x".repeat(BLOCK_BYTES)), append("b", 2, 9, "z")];
+        let records = vec![
+            append("b", 2, 0, "one"),
+            append("a", 1, 7, "two"),
+            append("b", 2, 3, &"x".repeat(BLOCK_BYTES)),
+            append("b", 2, 9, "z"),
+        ];
         let mut builder = Builder::default();
         records.iter().for_each(|r| builder.add(r));
         let (bytes, index) = builder.finish();
@@ -234,7 +240,9 @@ mod tests {
             let broken = Bytes::from(broken);
             let in_blocks = index.iter().flat_map(|e| &e.blocks).find(|b| (b.offset..b.offset + b.len).contains(&(at as u32)));
             match in_blocks {
-                Some(block) => assert!(decode_block(&broken.slice(block.offset as usize..(block.offset + block.len) as usize)).is_err()),
+                Some(block) => {
+                    assert!(decode_block(&broken.slice(block.offset as usize..(block.offset + block.len) as usize)).is_err())
+                }
                 None => assert!(decode_index(&broken).is_err(), "byte {at}"),
             }
         }

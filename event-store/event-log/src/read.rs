@@ -291,13 +291,13 @@ impl Core {
             }
             Err(why) => {
                 tracing::error!(key = %path, ?range, why, "pack block unusable, reading the slots instead");
-                self.from_slots(piece, pack.from, pack.to).await
+                self.records_in_slots(piece, pack.from, pack.to).await
             }
         }
     }
 
     /// Packs are derived: without one, the same records are in the slots it covered.
-    async fn from_slots(&self, piece: &Piece, from: u64, to: u64) -> Result<Arc<Vec<Record>>, FetchError> {
+    async fn records_in_slots(&self, piece: &Piece, from: u64, to: u64) -> Result<Arc<Vec<Record>>, FetchError> {
         let mut found = Vec::new();
         for n in from..to {
             if self.state.read().skips.contains(&n) {

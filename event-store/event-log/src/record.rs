@@ -23,8 +23,12 @@ pub struct Record {
 pub enum Op {
     Created(Created),
     Appended(Appended),
-    Closed { producer: Option<Stamp> },
-    Deleted { expired: bool },
+    Closed {
+        producer: Option<Stamp>,
+    },
+    Deleted {
+        expired: bool,
+    },
     /// A read pushed the sliding lifetime forward.
     Renewed,
 }
@@ -78,7 +82,10 @@ pub struct Payload {
 pub enum Body {
     Inline(#[serde(with = "crate::command::raw_bytes")] Bytes),
     /// Too large for a slot: an object of its own, written before the record that names it.
-    Blob { sha256: [u8; 32], len: u32 },
+    Blob {
+        sha256: [u8; 32],
+        len: u32,
+    },
 }
 
 impl Payload {
@@ -160,7 +167,9 @@ impl Record {
     /// Bytes it holds in memory.
     pub(crate) fn weight(&self) -> usize {
         let payload = match &self.op {
-            Op::Appended(a) if matches!(a.payload.body, Body::Inline(_)) => a.payload.len() + a.payload.cuts.as_ref().map_or(0, |c| c.len() * 4),
+            Op::Appended(a) if matches!(a.payload.body, Body::Inline(_)) => {
+                a.payload.len() + a.payload.cuts.as_ref().map_or(0, |c| c.len() * 4)
+            }
             Op::Appended(_) | Op::Created(_) | Op::Closed { .. } | Op::Deleted { .. } | Op::Renewed => 0,
         };
         std::mem::size_of::<Self>() + self.stream.len() + payload

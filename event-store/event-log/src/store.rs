@@ -64,12 +64,8 @@ pub const PACK_SLOTS: u64 = 256;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    #[error("{key}: {source}")]
-    Transient {
-        key: String,
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    #[error("{key}: {what}")]
+    Transient { key: String, what: String },
     /// The disk may hold anything now (a failed fsync). The process must end; what was acknowledged is safe.
     #[error("{key}: {what}; the server must be restarted")]
     Fatal { key: String, what: String },
@@ -78,8 +74,9 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn transient(key: impl ToString, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self::Transient { key: key.to_string(), source: Box::new(source) }
+    /// The text is enough: errors of the stores tell their whole chain themselves.
+    pub(crate) fn transient(key: impl ToString, error: impl fmt::Display) -> Self {
+        Self::Transient { key: key.to_string(), what: error.to_string() }
     }
 }
 

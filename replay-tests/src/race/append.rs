@@ -21,10 +21,7 @@ pub(super) struct Window {
 impl Window {
     pub(super) fn opening(options: &Options) -> Self {
         let begin = Instant::now() + options.warm_up();
-        Self {
-            begin,
-            end: begin + options.measured(),
-        }
+        Self { begin, end: begin + options.measured() }
     }
 }
 
@@ -40,20 +37,12 @@ struct Tally {
     first_error: Option<String>,
 }
 
-pub(super) async fn race(
-    contestant: &Contestant,
-    options: &Options,
-    bytes: usize,
-    streams: usize,
-) -> Result<Values> {
+pub(super) async fn race(contestant: &Contestant, options: &Options, bytes: usize, streams: usize) -> Result<Values> {
     let (server, home) = contestant.fresh(options).await?;
     let opening = (0..streams).map(|index| Writer::open(&server, index, bytes));
     let writers = try_join_all(opening).await?;
     let window = Window::opening(options);
-    let tasks: Vec<_> = writers
-        .into_iter()
-        .map(|one| tokio::spawn(one.append_during(window)))
-        .collect();
+    let tasks: Vec<_> = writers.into_iter().map(|one| tokio::spawn(one.append_during(window))).collect();
     tokio::time::sleep_until(window.begin).await;
     let meter = Meter::begin(&server, &home);
     tokio::time::sleep_until(window.end).await;
@@ -64,11 +53,7 @@ pub(super) async fn race(
         total.absorb(tally?);
     }
     let first = total.first_error.unwrap_or_default();
-    ensure!(
-        total.errors == 0,
-        "{} errors, the first: {first}",
-        total.errors
-    );
+    ensure!(total.errors == 0, "{} errors, the first: {first}", total.errors);
     let appends = total.samples.len() as f64;
     let latency = total.samples.sorted();
     Ok(vec![
@@ -78,10 +63,7 @@ pub(super) async fn race(
         ("p999", latency.milliseconds(0.999)),
         ("server_us", usage.server_seconds * 1e6 / appends),
         ("client_us", usage.client_seconds * 1e6 / appends),
-        (
-            "other",
-            usage.other_seconds / options.measured().as_secs_f64(),
-        ),
+        ("other", usage.other_seconds / options.measured().as_secs_f64()),
     ])
 }
 
@@ -91,17 +73,10 @@ impl Writer {
         let mut connection = Connection::open(server.address, SMALL).await?;
         if let Some(create) = server.dialect.create(&stream, BYTES) {
             let head = connection.call(&create).await?;
-            ensure!(
-                head.status == 201,
-                "creating a stream was answered with {}",
-                head.status
-            );
+            ensure!(head.status == 201, "creating a stream was answered with {}", head.status);
         }
         let body = wire::filler(bytes, index as u64 + 1);
-        Ok(Self {
-            connection,
-            request: server.dialect.append(&stream, BYTES, &body),
-        })
+        Ok(Self { connection, request: server.dialect.append(&stream, BYTES, &body) })
     }
 
     async fn append_during(mut self, window: Window) -> Tally {

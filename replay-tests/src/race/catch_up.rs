@@ -17,12 +17,7 @@ const BATCH: usize = 256;
 const MEGABYTE: f64 = 1_000_000.0;
 const FEWEST_PASSES: usize = 2;
 
-pub(super) async fn race(
-    contestant: &Contestant,
-    options: &Options,
-    content_type: &str,
-    megabytes: usize,
-) -> Result<Values> {
+pub(super) async fn race(contestant: &Contestant, options: &Options, content_type: &str, megabytes: usize) -> Result<Values> {
     let (server, home) = contestant.fresh(options).await?;
     let length = megabytes * 1024 * 1024;
     let started = Instant::now();
@@ -38,37 +33,23 @@ pub(super) async fn race(
         ("build", length as f64 / MEGABYTE / built),
         ("one", one),
         ("four", four),
-        (
-            "server_ms",
-            usage.server_seconds * 1e3 / (bytes as f64 / MEGABYTE),
-        ),
-        (
-            "client_ms",
-            usage.client_seconds * 1e3 / (bytes as f64 / MEGABYTE),
-        ),
+        ("server_ms", usage.server_seconds * 1e3 / (bytes as f64 / MEGABYTE)),
+        ("client_ms", usage.client_seconds * 1e3 / (bytes as f64 / MEGABYTE)),
     ])
 }
 
 async fn build(server: &Server, content_type: &str, batches: usize) -> Result<()> {
     let mut connection = Connection::open(server.address, SMALL).await?;
     let dialect = Dialect::DurableStreams;
-    let create = dialect
-        .create(STREAM, content_type)
-        .context("no create in this dialect")?;
+    let create = dialect.create(STREAM, content_type).context("no create in this dialect")?;
     connection.call(&create).await?;
     for batch in 0..batches {
         let body = match content_type {
             JSON => messages(batch),
             _ => wire::filler(MESSAGE * BATCH, batch as u64 + 1),
         };
-        let head = connection
-            .call(&dialect.append(STREAM, content_type, &body))
-            .await?;
-        ensure!(
-            head.status / 100 == 2,
-            "an append was answered with {}",
-            head.status
-        );
+        let head = connection.call(&dialect.append(STREAM, content_type, &body)).await?;
+        ensure!(head.status / 100 == 2, "an append was answered with {}", head.status);
     }
     Ok(())
 }
@@ -77,10 +58,7 @@ async fn build(server: &Server, content_type: &str, batches: usize) -> Result<()
 fn messages(batch: usize) -> Vec<u8> {
     let message = |index: usize| {
         let opening = format!(r#"{{"id":"{:08}","text":""#, batch * BATCH + index);
-        let text = wire::filler(
-            MESSAGE - opening.len() - 2,
-            (batch * BATCH + index + 1) as u64,
-        );
+        let text = wire::filler(MESSAGE - opening.len() - 2, (batch * BATCH + index + 1) as u64);
         format!(r#"{opening}{}"}}"#, String::from_utf8_lossy(&text))
     };
     let all: Vec<String> = (0..BATCH).map(message).collect();
@@ -88,12 +66,7 @@ fn messages(batch: usize) -> Vec<u8> {
 }
 
 /// Megabytes in a second over all readers, and the bytes they read.
-async fn read_together(
-    server: &Server,
-    options: &Options,
-    length: usize,
-    readers: usize,
-) -> Result<(f64, usize)> {
+async fn read_together(server: &Server, options: &Options, length: usize, readers: usize) -> Result<(f64, usize)> {
     let started = Instant::now();
     let end = started + options.measured() / 2;
     let read = async |_| {
@@ -110,10 +83,7 @@ async fn read_together(
     for bytes in join_all((0..readers).map(read)).await {
         total += bytes?;
     }
-    Ok((
-        total as f64 / MEGABYTE / started.elapsed().as_secs_f64(),
-        total,
-    ))
+    Ok((total as f64 / MEGABYTE / started.elapsed().as_secs_f64(), total))
 }
 
 async fn pass(server: &Server, length: usize) -> Result<usize> {
@@ -124,11 +94,7 @@ async fn pass(server: &Server, length: usize) -> Result<usize> {
         connection.send(&wire::read(STREAM, &offset)).await?;
         let head = connection.head().await?;
         connection.body(&head, |bytes| total += bytes.len()).await?;
-        ensure!(
-            head.status == 200,
-            "a read was answered with {}",
-            head.status
-        );
+        ensure!(head.status == 200, "a read was answered with {}", head.status);
         if head.up_to_date {
             break;
         }
@@ -150,11 +116,7 @@ mod tests {
     fn a_batch_is_an_array_of_messages_of_one_kibibyte() {
         let parsed: Vec<serde_json::Value> = serde_json::from_slice(&messages(3)).unwrap();
         assert_eq!(parsed.len(), BATCH);
-        assert!(
-            parsed
-                .iter()
-                .all(|message| message.to_string().len() == MESSAGE)
-        );
+        assert!(parsed.iter().all(|message| message.to_string().len() == MESSAGE));
         assert_eq!(messages(3).len(), BATCH * (MESSAGE + 1) + 1);
     }
 }

@@ -18,11 +18,7 @@ const SAMPLED: usize = 100;
 /// For what a server still does after it answered.
 const CALM: Duration = Duration::from_secs(1);
 
-pub(super) async fn race(
-    contestant: &Contestant,
-    options: &Options,
-    streams: usize,
-) -> Result<Values> {
+pub(super) async fn race(contestant: &Contestant, options: &Options, streams: usize) -> Result<Values> {
     let (server, home) = contestant.fresh(options).await?;
     let started = Instant::now();
     create(&server, streams).await?;
@@ -30,15 +26,11 @@ pub(super) async fn race(
     let before = resident(&server).await;
 
     server.process.kill()?;
-    let (server, after_kill) = restart(contestant, &home, streams)
-        .await
-        .context("after SIGKILL")?;
+    let (server, after_kill) = restart(contestant, &home, streams).await.context("after SIGKILL")?;
     let rss_after_kill = resident(&server).await;
 
     let stopping = server.process.terminate().await?;
-    let (server, after_stop) = restart(contestant, &home, streams)
-        .await
-        .context("after SIGTERM")?;
+    let (server, after_stop) = restart(contestant, &home, streams).await.context("after SIGTERM")?;
     let rss_after_stop = resident(&server).await;
     Ok(vec![
         ("creates", created),
@@ -57,15 +49,8 @@ async fn create(server: &Server, streams: usize) -> Result<()> {
         for index in (first..streams).step_by(CREATORS) {
             let create = Dialect::DurableStreams.create(&name(index), BYTES);
             let create = create.context("no create in this dialect")?;
-            let head = connection
-                .call(&create)
-                .await
-                .with_context(|| format!("creating stream {index}"))?;
-            ensure!(
-                head.status == 201,
-                "creating stream {index} was answered with {}",
-                head.status
-            );
+            let head = connection.call(&create).await.with_context(|| format!("creating stream {index}"))?;
+            ensure!(head.status == 201, "creating stream {index} was answered with {}", head.status);
         }
         anyhow::Ok(())
     };
@@ -74,21 +59,13 @@ async fn create(server: &Server, streams: usize) -> Result<()> {
 }
 
 /// Time from starting the process to its first answer for a stream it must still know.
-async fn restart(
-    contestant: &Contestant,
-    home: &Home,
-    streams: usize,
-) -> Result<(Server, Duration)> {
+async fn restart(contestant: &Contestant, home: &Home, streams: usize) -> Result<(Server, Duration)> {
     let probe = wire::read(&name(streams - 1), "-1");
     let (server, elapsed) = contestant.start(home, Some(&probe)).await?;
     let mut connection = Connection::open(server.address, SMALL).await?;
     for index in (0..streams).step_by((streams / SAMPLED).max(1)) {
         let head = connection.call(&wire::read(&name(index), "-1")).await?;
-        ensure!(
-            head.status == 200,
-            "stream {index} was answered with {}",
-            head.status
-        );
+        ensure!(head.status == 200, "stream {index} was answered with {}", head.status);
     }
     Ok((server, elapsed))
 }

@@ -15,7 +15,7 @@ use super::wire::{self, Dialect};
 #[derive(Debug)]
 enum Kind {
     ArbeFile { arbe: PathBuf },
-    ArbeS3 { arbe: PathBuf, store: PathBuf },
+    ArbeS3 { arbe: PathBuf, store: PathBuf, latency: String },
     OfficialRust { server: PathBuf },
     OfficialNode { modules: PathBuf },
     S2Lite { server: PathBuf },
@@ -55,20 +55,12 @@ pub(super) fn find(options: &Options) -> (Vec<Contestant>, Vec<Absent>) {
         Some(directory) => existing(directory.join(name)),
         None => in_path(name),
     };
-    let reference = options
-        .node_modules
-        .clone()
-        .filter(|one| one.join("@durable-streams/server").is_dir());
+    let reference = options.node_modules.clone().filter(|one| one.join("@durable-streams/server").is_dir());
     let candidates = [
-        (
-            BASELINE,
-            arbe.clone().map(|arbe| Kind::ArbeFile { arbe }),
-            "no arbe binary",
-        ),
+        (BASELINE, arbe.clone().map(|arbe| Kind::ArbeFile { arbe }), "no arbe binary"),
         (
             "arbe-s3",
-            arbe.zip(beside("honest-s3"))
-                .map(|(arbe, store)| Kind::ArbeS3 { arbe, store }),
+            arbe.zip(beside("honest-s3")).map(|(arbe, store)| Kind::ArbeS3 { arbe, store, latency: options.s3_latency.clone() }),
             "no arbe or honest-s3 binary",
         ),
         (
@@ -76,18 +68,10 @@ pub(super) fn find(options: &Options) -> (Vec<Contestant>, Vec<Absent>) {
             peer("durable-streams-server").map(|server| Kind::OfficialRust { server }),
             "no durable-streams-server binary",
         ),
-        (
-            "ds-node",
-            reference.map(|modules| Kind::OfficialNode { modules }),
-            "no @durable-streams/server in --node-modules",
-        ),
+        ("ds-node", reference.map(|modules| Kind::OfficialNode { modules }), "no @durable-streams/server in --node-modules"),
         (
             "s2-lite",
-            options
-                .peers
-                .as_ref()
-                .and_then(|_| peer("server"))
-                .map(|server| Kind::S2Lite { server }),
+            options.peers.as_ref().and_then(|_| peer("server")).map(|server| Kind::S2Lite { server }),
             "no server binary in --peers",
         ),
     ];
@@ -96,10 +80,7 @@ pub(super) fn find(options: &Options) -> (Vec<Contestant>, Vec<Absent>) {
         match kind {
             _ if !options.wants_server(server) => {}
             Some(kind) => found.push(Contestant::new(kind)),
-            None => absent.push(Absent {
-                server,
-                reason: reason.to_owned(),
-            }),
+            None => absent.push(Absent { server, reason: reason.to_owned() }),
         }
     }
     (found, absent)
@@ -108,7 +89,10 @@ pub(super) fn find(options: &Options) -> (Vec<Contestant>, Vec<Absent>) {
 impl Contestant {
     fn new(kind: Kind) -> Self {
         let version = match &kind {
-            Kind::ArbeFile { arbe } | Kind::ArbeS3 { arbe, .. } => process::version_of(arbe),
+            Kind::ArbeFile { arbe } => process::version_of(arbe),
+            Kind::ArbeS3 { arbe, latency, .. } => {
+                process::version_of(arbe).map(|version| format!("{version} on honest-s3, {latency} added to a PUT"))
+            }
             Kind::OfficialRust { server } | Kind::S2Lite { server } => process::version_of(server),
             Kind::OfficialNode { modules } => node::version(modules),
         };
@@ -128,47 +112,35 @@ impl Contestant {
     pub(super) fn dialect(&self) -> Dialect {
         match self.kind {
             Kind::S2Lite { .. } => Dialect::S2,
-            Kind::ArbeFile { .. }
-            | Kind::ArbeS3 { .. }
-            | Kind::OfficialRust { .. }
-            | Kind::OfficialNode { .. } => Dialect::DurableStreams,
+            Kind::ArbeFile { .. } | Kind::ArbeS3 { .. } | Kind::OfficialRust { .. } | Kind::OfficialNode { .. } => {
+                Dialect::DurableStreams
+            }
         }
     }
 
     pub(super) async fn home(&self, options: &Options) -> anyhow::Result<Home> {
-        let directory = tempfile::Builder::new()
-            .prefix("race-")
-            .tempdir_in(options.directory())
-            .context("creating a data directory")?;
+        let directory =
+            tempfile::Builder::new().prefix("race-").tempdir_in(options.directory()).context("creating a data directory")?;
         let store = match &self.kind {
-            Kind::ArbeS3 { store, .. } => {
+            Kind::ArbeS3 { store, latency, .. } => {
                 let mut command = Command::new(store);
-                command.args(["--listen", "127.0.0.1:0"]);
+                command.args(["--listen", "127.0.0.1:0", "--put-latency", latency]);
                 let mut process = Process::spawn(command, directory.path().join("store-log"))?;
                 let url = process.announced().await.context("honest-s3")?;
                 Some((process, url))
             }
-            Kind::ArbeFile { .. }
-            | Kind::OfficialRust { .. }
-            | Kind::OfficialNode { .. }
-            | Kind::S2Lite { .. } => None,
+            Kind::ArbeFile { .. } | Kind::OfficialRust { .. } | Kind::OfficialNode { .. } | Kind::S2Lite { .. } => None,
         };
         Ok(Home { directory, store })
     }
 
     /// Starts the server and waits until it answers `probe` with success.
-    pub(super) async fn start(
-        &self,
-        home: &Home,
-        probe: Option<&[u8]>,
-    ) -> anyhow::Result<(Server, Duration)> {
+    pub(super) async fn start(&self, home: &Home, probe: Option<&[u8]>) -> anyhow::Result<(Server, Duration)> {
         let port = process::free_port()?;
         let log = home.directory.path().join("server-log");
         let mut process = Process::spawn(self.command(home, port)?, log)?;
         let address = match self.kind {
-            Kind::ArbeFile { .. } | Kind::ArbeS3 { .. } => {
-                process::address_of(&process.announced().await?)?
-            }
+            Kind::ArbeFile { .. } | Kind::ArbeS3 { .. } => process::address_of(&process.announced().await?)?,
             Kind::OfficialRust { .. } | Kind::OfficialNode { .. } | Kind::S2Lite { .. } => {
                 SocketAddr::from(([127, 0, 0, 1], port))
             }
@@ -179,14 +151,7 @@ impl Contestant {
             answers(&mut process, address, probe, 200).await?;
         }
         let elapsed = process.started.elapsed();
-        Ok((
-            Server {
-                process,
-                address,
-                dialect: self.dialect(),
-            },
-            elapsed,
-        ))
+        Ok((Server { process, address, dialect: self.dialect() }, elapsed))
     }
 
     /// A fresh server on a fresh directory, ready to take streams.
@@ -194,15 +159,8 @@ impl Contestant {
         let home = self.home(options).await?;
         let (server, _) = self.start(&home, None).await?;
         if let Some(request) = self.dialect().prepare() {
-            let head = Connection::open(server.address, SMALL)
-                .await?
-                .call(&request)
-                .await?;
-            ensure!(
-                head.status / 100 == 2,
-                "preparing was answered with {}",
-                head.status
-            );
+            let head = Connection::open(server.address, SMALL).await?.call(&request).await?;
+            ensure!(head.status / 100 == 2, "preparing was answered with {}", head.status);
         }
         Ok((server, home))
     }
@@ -245,31 +203,14 @@ impl Contestant {
             }
             Kind::OfficialRust { server } => {
                 let mut command = Command::new(server);
-                command
-                    .args([
-                        "--port",
-                        &port.to_string(),
-                        "--durability",
-                        "wal",
-                        "--data-dir",
-                    ])
-                    .arg(data);
+                command.args(["--port", &port.to_string(), "--durability", "wal", "--data-dir"]).arg(data);
                 command
             }
             Kind::OfficialNode { modules } => node::command(modules, &data, port),
             Kind::S2Lite { server } => {
                 let mut command = Command::new(server);
-                command
-                    .args([
-                        "--port",
-                        &port.to_string(),
-                        "--no-dashboard",
-                        "--local-root",
-                    ])
-                    .arg(data);
-                command
-                    .env("SL8_FLUSH_INTERVAL", "5ms")
-                    .env("RUST_LOG", "warn");
+                command.args(["--port", &port.to_string(), "--no-dashboard", "--local-root"]).arg(data);
+                command.env("SL8_FLUSH_INTERVAL", "5ms").env("RUST_LOG", "warn");
                 command
             }
         })
@@ -284,25 +225,11 @@ impl Home {
 
 fn arbe_command(arbe: &Path, store: &str, data: &Path) -> Command {
     let mut command = Command::new(arbe);
-    command
-        .args([
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--store",
-            store,
-            "--data-dir",
-        ])
-        .arg(data);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", store, "--data-dir"]).arg(data);
     command
 }
 
-async fn answers(
-    process: &mut Process,
-    address: SocketAddr,
-    request: &[u8],
-    expected: u16,
-) -> anyhow::Result<()> {
+async fn answers(process: &mut Process, address: SocketAddr, request: &[u8], expected: u16) -> anyhow::Result<()> {
     let asked = Instant::now();
     loop {
         let answer = async { Connection::open(address, SMALL).await?.call(request).await };
@@ -310,9 +237,7 @@ async fn answers(
             Ok(Ok(head)) if head.status == expected => return Ok(()),
             Ok(_) | Err(_) => {}
         }
-        process
-            .still_starting()
-            .with_context(|| format!("after {} ms", asked.elapsed().as_millis()))?;
+        process.still_starting().with_context(|| format!("after {} ms", asked.elapsed().as_millis()))?;
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -323,9 +248,7 @@ fn beside(name: &str) -> Option<PathBuf> {
 
 fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|directory| directory.join(name))
-        .find(|file| file.is_file())
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
 fn existing(file: PathBuf) -> Option<PathBuf> {

@@ -35,10 +35,7 @@ struct Schedule {
 
 impl Schedule {
     fn due(&self, index: usize) -> Instant {
-        self.begin
-            + self
-                .interval
-                .saturating_mul(u32::try_from(index).unwrap_or(u32::MAX))
+        self.begin + self.interval.saturating_mul(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
     fn end(&self) -> Instant {
@@ -46,22 +43,13 @@ impl Schedule {
     }
 }
 
-pub(super) async fn race(
-    contestant: &Contestant,
-    options: &Options,
-    readers: usize,
-    rate: u32,
-) -> Result<Values> {
+pub(super) async fn race(contestant: &Contestant, options: &Options, readers: usize, rate: u32) -> Result<Values> {
     let (server, home) = contestant.fresh(options).await?;
     let mut first = Connection::open(server.address, SMALL).await?;
-    let create = server
-        .dialect
-        .create(STREAM, TEXT)
-        .context("no SSE in this dialect")?;
+    let create = server.dialect.create(STREAM, TEXT).context("no SSE in this dialect")?;
     first.call(&create).await?;
     let followers = try_join_all((0..readers).map(|_| follow(&server))).await?;
-    let writers =
-        try_join_all((0..WRITERS).map(|_| Connection::open(server.address, SMALL))).await?;
+    let writers = try_join_all((0..WRITERS).map(|_| Connection::open(server.address, SMALL))).await?;
 
     let lasting = options.measured().min(LONGEST);
     let schedule = Arc::new(Schedule {
@@ -70,10 +58,7 @@ pub(super) async fn race(
         appends: lasting.as_secs() as usize * rate as usize,
     });
     let meter = Meter::begin(&server, &home);
-    let reading: Vec<_> = followers
-        .into_iter()
-        .map(|one| tokio::spawn(receive(one, Arc::clone(&schedule))))
-        .collect();
+    let reading: Vec<_> = followers.into_iter().map(|one| tokio::spawn(receive(one, Arc::clone(&schedule)))).collect();
     let writing: Vec<_> = writers
         .into_iter()
         .enumerate()
@@ -92,10 +77,7 @@ pub(super) async fn race(
     let usage = meter.end();
     let (delivered, expected) = (samples.len(), schedule.appends * readers);
     let rate = delivered as f64 / (finished - schedule.begin).as_secs_f64();
-    ensure!(
-        delivered == expected,
-        "{delivered} of {expected} events were delivered, {rate:.0}/s, when the race gave up"
-    );
+    ensure!(delivered == expected, "{delivered} of {expected} events were delivered, {rate:.0}/s, when the race gave up");
     let latency = samples.sorted();
     Ok(vec![
         ("events", rate),
@@ -111,20 +93,11 @@ async fn follow(server: &Server) -> Result<Connection> {
     let mut connection = Connection::open(server.address, SMALL).await?;
     connection.send(&wire::follow(STREAM)).await?;
     let head = connection.head().await?;
-    ensure!(
-        head.status == 200,
-        "a reader was answered with {}",
-        head.status
-    );
+    ensure!(head.status == 200, "a reader was answered with {}", head.status);
     Ok(connection)
 }
 
-async fn write(
-    mut connection: Connection,
-    turn: usize,
-    dialect: wire::Dialect,
-    schedule: Arc<Schedule>,
-) -> Result<()> {
+async fn write(mut connection: Connection, turn: usize, dialect: wire::Dialect, schedule: Arc<Schedule>) -> Result<()> {
     let filler = wire::filler(PAYLOAD - DIGITS - 1, turn as u64 + 1);
     let filler = String::from_utf8_lossy(&filler);
     for index in (turn..schedule.appends).step_by(WRITERS) {
@@ -132,22 +105,13 @@ async fn write(
         tokio::time::sleep_until(due).await;
         let since = (due - schedule.begin).as_micros();
         let body = format!("{}{since:0DIGITS$}{filler}", char::from(MARK));
-        let head = connection
-            .call(&dialect.append(STREAM, TEXT, body.as_bytes()))
-            .await?;
-        ensure!(
-            head.status / 100 == 2,
-            "an append was answered with {}",
-            head.status
-        );
+        let head = connection.call(&dialect.append(STREAM, TEXT, body.as_bytes())).await?;
+        ensure!(head.status / 100 == 2, "an append was answered with {}", head.status);
     }
     Ok(())
 }
 
-async fn receive(
-    mut connection: Connection,
-    schedule: Arc<Schedule>,
-) -> Result<(Samples, Instant)> {
+async fn receive(mut connection: Connection, schedule: Arc<Schedule>) -> Result<(Samples, Instant)> {
     let mut samples = Samples::default();
     let deadline = schedule.end() + GRACE;
     let mut last = schedule.begin;
@@ -175,9 +139,7 @@ fn marks(bytes: &[u8]) -> (Vec<Duration>, usize) {
         let Some(digits) = bytes.get(start..start + DIGITS) else {
             return (due, start - 1);
         };
-        let micros = digits.iter().fold(0, |sum, digit| {
-            sum * 10 + u64::from(digit.wrapping_sub(b'0'))
-        });
+        let micros = digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit.wrapping_sub(b'0')));
         due.push(Duration::from_micros(micros));
         position = start + DIGITS;
     }

@@ -35,12 +35,7 @@ impl Connection {
     pub(super) async fn open(address: SocketAddr, capacity: usize) -> io::Result<Self> {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
-        Ok(Self {
-            socket,
-            buffer: vec![0; capacity].into(),
-            start: 0,
-            end: 0,
-        })
+        Ok(Self { socket, buffer: vec![0; capacity].into(), start: 0, end: 0 })
     }
 
     pub(super) async fn send(&mut self, request: &[u8]) -> io::Result<()> {
@@ -65,11 +60,7 @@ impl Connection {
         }
     }
 
-    pub(super) async fn body(
-        &mut self,
-        head: &Head,
-        mut sink: impl FnMut(&[u8]),
-    ) -> io::Result<()> {
+    pub(super) async fn body(&mut self, head: &Head, mut sink: impl FnMut(&[u8])) -> io::Result<()> {
         match head.framing {
             Framing::Length(length) => self.exactly(length, &mut sink).await,
             Framing::Chunked => self.chunks(&mut sink).await,
@@ -144,25 +135,16 @@ impl Connection {
 fn parse_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
-    let parsed = response
-        .parse(bytes)
-        .map_err(|_| invalid("malformed response head"))?;
+    let parsed = response.parse(bytes).map_err(|_| invalid("malformed response head"))?;
     let httparse::Status::Complete(length) = parsed else {
         return Ok(None);
     };
-    let mut head = Head {
-        status: response.code.unwrap_or_default(),
-        next_offset: None,
-        up_to_date: false,
-        framing: Framing::Length(0),
-    };
+    let mut head =
+        Head { status: response.code.unwrap_or_default(), next_offset: None, up_to_date: false, framing: Framing::Length(0) };
     for header in response.headers.iter() {
         let text = || String::from_utf8_lossy(header.value);
         if header.name.eq_ignore_ascii_case("content-length") {
-            let length = text()
-                .trim()
-                .parse()
-                .map_err(|_| invalid("malformed length"))?;
+            let length = text().trim().parse().map_err(|_| invalid("malformed length"))?;
             head.framing = Framing::Length(length);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             head.framing = Framing::Chunked;
@@ -207,10 +189,7 @@ mod tests {
         .await;
         let mut seen = Vec::new();
         let first = connection.head().await.unwrap();
-        connection
-            .body(&first, |bytes| seen.extend_from_slice(bytes))
-            .await
-            .unwrap();
+        connection.body(&first, |bytes| seen.extend_from_slice(bytes)).await.unwrap();
         assert_eq!(seen, b"hello");
         assert_eq!(first.next_offset.as_deref(), Some("0_5"));
         let second = connection.call(b"").await.unwrap();
@@ -219,16 +198,11 @@ mod tests {
 
     #[tokio::test]
     async fn chunks_are_joined_without_their_framing() {
-        let mut connection = answered(
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n",
-        )
-        .await;
+        let mut connection =
+            answered(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n").await;
         let mut seen = Vec::new();
         let head = connection.head().await.unwrap();
-        connection
-            .body(&head, |bytes| seen.extend_from_slice(bytes))
-            .await
-            .unwrap();
+        connection.body(&head, |bytes| seen.extend_from_slice(bytes)).await.unwrap();
         assert_eq!(seen, b"hello world");
     }
 }

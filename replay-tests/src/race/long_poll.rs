@@ -29,9 +29,7 @@ pub(super) async fn race(contestant: &Contestant, options: &Options) -> Result<V
     if let Some(create) = server.dialect.create(STREAM, BYTES) {
         writer.call(&create).await?;
     }
-    let append = server
-        .dialect
-        .append(STREAM, BYTES, &wire::filler(PAYLOAD, 1));
+    let append = server.dialect.append(STREAM, BYTES, &wire::filler(PAYLOAD, 1));
     committed(&mut writer, &append).await?;
     reader.ask().await?;
     reader.answered().await?;
@@ -42,8 +40,7 @@ pub(super) async fn race(contestant: &Contestant, options: &Options) -> Result<V
         reader.ask().await?;
         tokio::time::sleep(PARK).await;
         let sent = Instant::now();
-        let (committed, delivered) =
-            tokio::join!(committed(&mut writer, &append), reader.answered());
+        let (committed, delivered) = tokio::join!(committed(&mut writer, &append), reader.answered());
         let (committed, delivered) = (committed?, delivered?);
         if sent >= window.begin {
             commits.record(committed - sent);
@@ -56,10 +53,7 @@ pub(super) async fn race(contestant: &Contestant, options: &Options) -> Result<V
         ("commit_p99", commits.milliseconds(0.99)),
         ("delivery_p50", deliveries.milliseconds(0.5)),
         ("delivery_p99", deliveries.milliseconds(0.99)),
-        (
-            "difference",
-            deliveries.milliseconds(0.5) - commits.milliseconds(0.5),
-        ),
+        ("difference", deliveries.milliseconds(0.5) - commits.milliseconds(0.5)),
     ])
 }
 
@@ -78,15 +72,9 @@ impl Reader {
     async fn answered(&mut self) -> Result<Instant> {
         let head = self.connection.head().await?;
         let mut length = 0;
-        self.connection
-            .body(&head, |bytes| length += bytes.len())
-            .await?;
+        self.connection.body(&head, |bytes| length += bytes.len()).await?;
         let delivered = Instant::now();
-        ensure!(
-            head.status == 200,
-            "the reader was answered with {}",
-            head.status
-        );
+        ensure!(head.status == 200, "the reader was answered with {}", head.status);
         ensure!(length >= PAYLOAD, "the reader got {length} bytes");
         let next = self.dialect.next_position(&self.position, &head);
         self.position = next.context("an answer without a next offset")?;
@@ -96,10 +84,6 @@ impl Reader {
 
 async fn committed(writer: &mut Connection, append: &[u8]) -> Result<Instant> {
     let head = writer.call(append).await?;
-    ensure!(
-        head.status / 100 == 2,
-        "an append was answered with {}",
-        head.status
-    );
+    ensure!(head.status / 100 == 2, "an append was answered with {}", head.status);
     Ok(Instant::now())
 }

@@ -32,10 +32,7 @@ pub(super) fn describe(directory: &Path) -> anyhow::Result<Machine> {
     Ok(Machine {
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         processor: processor(),
-        load: fs::read_to_string("/proc/loadavg")
-            .unwrap_or_default()
-            .trim()
-            .to_owned(),
+        load: fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned(),
         open_files: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX),
         overwrite_fdatasync_p50: fdatasync_p50(directory, Growth::Overwrite)?,
         append_fdatasync_p50: fdatasync_p50(directory, Growth::Append)?,
@@ -45,20 +42,11 @@ pub(super) fn describe(directory: &Path) -> anyhow::Result<Machine> {
 /// Servers inherit the limit, and some keep a file open for every stream.
 pub(super) fn raise_open_file_limit() {
     let hard = getrlimit(Resource::Nofile).maximum;
-    let wanted = Rlimit {
-        current: Some(OPEN_FILES),
-        maximum: Some(OPEN_FILES),
-    };
+    let wanted = Rlimit { current: Some(OPEN_FILES), maximum: Some(OPEN_FILES) };
     if hard.is_some_and(|hard| hard < OPEN_FILES) && setrlimit(Resource::Nofile, wanted).is_ok() {
         return;
     }
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: hard,
-            maximum: hard,
-        },
-    );
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard });
 }
 
 /// Waits, but not forever, for earlier writes to reach the disk and for other work to pause.
@@ -101,8 +89,6 @@ fn sync_repeatedly(mut file: &File, growth: Growth) -> std::io::Result<Samples> 
 
 fn processor() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     model.map_or_else(|| "unknown".to_owned(), |(_, name)| name.to_owned())
 }

@@ -12,13 +12,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    const ALL: [Self; 5] = [
-        Self::Append,
-        Self::LongPoll,
-        Self::FanOut,
-        Self::CatchUp,
-        Self::ColdStart,
-    ];
+    const ALL: [Self; 5] = [Self::Append, Self::LongPoll, Self::FanOut, Self::CatchUp, Self::ColdStart];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -62,6 +56,9 @@ pub struct Options {
     /// The `arbe` binary; otherwise the one beside this binary.
     #[arg(long)]
     pub arbe: Option<PathBuf>,
+    /// What every PUT to the S3 server takes longer, such as `20ms`.
+    #[arg(long, default_value = "0ms")]
+    pub s3_latency: String,
     /// A directory with the binaries of the peers; otherwise they are looked for in PATH.
     #[arg(long)]
     pub peers: Option<PathBuf>,
@@ -89,11 +86,7 @@ impl Options {
     }
 
     pub(super) fn measured(&self) -> Duration {
-        Duration::from_secs(
-            self.seconds
-                .unwrap_or(if self.quick { 2 } else { 8 })
-                .max(1),
-        )
+        Duration::from_secs(self.seconds.unwrap_or(if self.quick { 2 } else { 8 }).max(1))
     }
 
     pub(super) fn warm_up(&self) -> Duration {

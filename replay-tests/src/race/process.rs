@@ -22,22 +22,11 @@ pub(super) struct Process {
 impl Process {
     /// What it prints goes to `log` with the extensions `out` and `err`.
     pub(super) fn spawn(mut command: Command, log: PathBuf) -> anyhow::Result<Self> {
-        let create = |file: PathBuf| {
-            File::create(&file).with_context(|| format!("creating {}", file.display()))
-        };
-        command
-            .stdin(Stdio::null())
-            .stdout(create(log.with_extension("out"))?)
-            .stderr(create(log.with_extension("err"))?);
+        let create = |file: PathBuf| File::create(&file).with_context(|| format!("creating {}", file.display()));
+        command.stdin(Stdio::null()).stdout(create(log.with_extension("out"))?).stderr(create(log.with_extension("err"))?);
         let started = Instant::now();
-        let child = command
-            .spawn()
-            .with_context(|| format!("starting {}", command.get_program().display()))?;
-        Ok(Self {
-            child,
-            log,
-            started,
-        })
+        let child = command.spawn().with_context(|| format!("starting {}", command.get_program().display()))?;
+        Ok(Self { child, log, started })
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -46,15 +35,11 @@ impl Process {
 
     /// Waits for the line in which the server says where it listens.
     pub(super) async fn announced(&mut self) -> anyhow::Result<String> {
-        self.poll(|process| Ok(find_url(&process.printed("out"))))
-            .await
+        self.poll(|process| Ok(find_url(&process.printed("out")))).await
     }
 
     /// Polls until the check gives a value; fails when the process ends or the time is over.
-    pub(super) async fn poll<T>(
-        &mut self,
-        mut check: impl FnMut(&Self) -> anyhow::Result<Option<T>>,
-    ) -> anyhow::Result<T> {
+    pub(super) async fn poll<T>(&mut self, mut check: impl FnMut(&Self) -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
         loop {
             if let Some(value) = check(self)? {
                 return Ok(value);
@@ -124,23 +109,13 @@ pub(super) fn free_port() -> io::Result<u16> {
 
 pub(super) fn address_of(url: &str) -> anyhow::Result<SocketAddr> {
     let authority = url.trim_start_matches("http://").trim_end_matches('/');
-    authority
-        .parse()
-        .with_context(|| format!("no socket address in {url}"))
+    authority.parse().with_context(|| format!("no socket address in {url}"))
 }
 
 /// What `program` prints when asked for its version, if it answers at all.
 pub(super) fn version_of(program: &Path) -> Option<String> {
-    let output = Command::new(program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .to_owned();
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned();
     (output.status.success() && !text.is_empty()).then_some(text)
 }
 
@@ -149,19 +124,11 @@ fn find_url(output: &str) -> Option<String> {
     let start = complete.find("http://127.0.0.1:")?;
     let rest = &complete[start..];
     let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || ":/.".contains(c)));
-    Some(
-        rest[..end.unwrap_or(rest.len())]
-            .trim_end_matches(['/', '.'])
-            .to_owned(),
-    )
+    Some(rest[..end.unwrap_or(rest.len())].trim_end_matches(['/', '.']).to_owned())
 }
 
 fn last_line(output: &str) -> &str {
-    output
-        .lines()
-        .rev()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or("no output")
+    output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output")
 }
 
 #[cfg(test)]

@@ -48,28 +48,14 @@ impl Row {
             Ok(values) => (values.into_iter().collect(), None),
             Err(error) => (BTreeMap::new(), Some(format!("{error:#}"))),
         };
-        Self {
-            workload: case.workload(),
-            case: case.name(),
-            server,
-            values,
-            error,
-        }
+        Self { workload: case.workload(), case: case.name(), server, values, error }
     }
 }
 
 impl Report {
     pub(super) fn new(machine: Machine, contestants: &[Contestant], absent: Vec<Absent>) -> Self {
-        let servers = contestants
-            .iter()
-            .map(|one| (one.name(), one.version.clone()))
-            .collect();
-        Self {
-            machine,
-            servers,
-            absent,
-            rows: Vec::new(),
-        }
+        let servers = contestants.iter().map(|one| (one.name(), one.version.clone())).collect();
+        Self { machine, servers, absent, rows: Vec::new() }
     }
 
     pub(super) fn push(&mut self, row: Row) {
@@ -85,19 +71,12 @@ impl Report {
         }
         let mut kept: Vec<_> = groups.into_values().collect();
         kept.sort_by_key(|(index, _)| *index);
-        self.rows = kept
-            .into_iter()
-            .filter_map(|(_, rows)| median(rows))
-            .collect();
+        self.rows = kept.into_iter().filter_map(|(_, rows)| median(rows)).collect();
     }
 
     pub(super) fn write_heading(&self, out: &mut impl Write) -> io::Result<()> {
         let machine = &self.machine;
-        writeln!(
-            out,
-            "machine   {} cores, {}",
-            machine.cores, machine.processor
-        )?;
+        writeln!(out, "machine   {} cores, {}", machine.cores, machine.processor)?;
         writeln!(out, "load      {}", machine.load)?;
         writeln!(out, "files     {} may be open", machine.open_files)?;
         writeln!(
@@ -106,11 +85,7 @@ impl Report {
             machine.overwrite_fdatasync_p50, machine.append_fdatasync_p50
         )?;
         for (server, version) in &self.servers {
-            writeln!(
-                out,
-                "{server:<9} {}",
-                version.as_deref().unwrap_or("prints no version")
-            )?;
+            writeln!(out, "{server:<9} {}", version.as_deref().unwrap_or("prints no version"))?;
         }
         for Absent { server, reason } in &self.absent {
             writeln!(out, "{server:<9} absent: {reason}")?;
@@ -121,35 +96,19 @@ impl Report {
     pub(super) fn write_table(&self, workload: Workload, out: &mut impl Write) -> io::Result<()> {
         let layout = layout(workload);
         let mut lines = vec![heading(&layout)];
-        let rows: Vec<&Row> = self
-            .rows
-            .iter()
-            .filter(|row| row.workload == workload)
-            .collect();
+        let rows: Vec<&Row> = self.rows.iter().filter(|row| row.workload == workload).collect();
         if rows.is_empty() {
             return Ok(());
         }
         writeln!(out, "\n{}", layout.title)?;
         lines.extend(rows.iter().map(|row| self.cells(row, &layout)));
         let widths: Vec<usize> = (0..lines[0].len())
-            .map(|column| {
-                lines
-                    .iter()
-                    .filter_map(|line| line.get(column))
-                    .map(String::len)
-                    .max()
-            })
+            .map(|column| lines.iter().filter_map(|line| line.get(column)).map(String::len).max())
             .map(Option::unwrap_or_default)
             .collect();
         for (index, line) in lines.iter().enumerate() {
-            let error = index
-                .checked_sub(1)
-                .and_then(|row| rows[row].error.as_deref());
-            let shown: String = error
-                .unwrap_or_default()
-                .chars()
-                .take(ERROR_WIDTH)
-                .collect();
+            let error = index.checked_sub(1).and_then(|row| rows[row].error.as_deref());
+            let shown: String = error.unwrap_or_default().chars().take(ERROR_WIDTH).collect();
             writeln!(out, "{}{shown}", aligned(line, &widths))?;
         }
         out.flush()
@@ -171,9 +130,7 @@ impl Report {
 
     /// Above one: better than the baseline by that factor.
     fn speed(&self, row: &Row, layout: &Layout) -> Option<f64> {
-        let same = |other: &&Row| {
-            other.workload == row.workload && other.case == row.case && other.server == BASELINE
-        };
+        let same = |other: &&Row| other.workload == row.workload && other.case == row.case && other.server == BASELINE;
         let baseline = self.rows.iter().find(same)?;
         let (key, better) = &layout.ranked_by;
         let ratio = row.values.get(key)? / baseline.values.get(key)?;
@@ -196,16 +153,9 @@ fn median(mut rows: Vec<Row>) -> Option<Row> {
 }
 
 fn heading(layout: &Layout) -> Vec<String> {
-    let columns = layout
-        .columns
-        .iter()
-        .map(|(_, title, _)| (*title).to_owned());
+    let columns = layout.columns.iter().map(|(_, title, _)| (*title).to_owned());
     let first = ["case", "server"].map(str::to_owned);
-    first
-        .into_iter()
-        .chain(columns)
-        .chain([format!("vs {BASELINE}")])
-        .collect()
+    first.into_iter().chain(columns).chain([format!("vs {BASELINE}")]).collect()
 }
 
 fn aligned(cells: &[String], widths: &[usize]) -> String {
@@ -286,14 +236,7 @@ mod tests {
     use super::*;
 
     fn run(appends: f64) -> Row {
-        Row::new(
-            Case::Append {
-                bytes: 256,
-                streams: 1,
-            },
-            BASELINE,
-            Ok(vec![("appends", appends)]),
-        )
+        Row::new(Case::Append { bytes: 256, streams: 1 }, BASELINE, Ok(vec![("appends", appends)]))
     }
 
     #[test]

@@ -6,8 +6,7 @@ pub(super) struct Samples(Vec<u32>);
 
 impl Samples {
     pub(super) fn record(&mut self, elapsed: Duration) {
-        self.0
-            .push(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX));
+        self.0.push(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX));
     }
 
     pub(super) fn absorb(&mut self, other: Self) {
@@ -30,9 +29,7 @@ impl Sorted {
     pub(super) fn milliseconds(&self, quantile: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);
         let rank = (last as f64 * quantile).round() as usize;
-        self.0
-            .get(rank)
-            .map_or(f64::NAN, |micros| f64::from(*micros) / 1000.0)
+        self.0.get(rank).map_or(f64::NAN, |micros| f64::from(*micros) / 1000.0)
     }
 }
 

@@ -33,24 +33,15 @@ pub(super) struct Usage {
 impl Meter {
     pub(super) fn begin(server: &Server, home: &Home) -> Self {
         let (server, store) = (server.process.id(), home.store_id());
-        Self {
-            server,
-            store,
-            begun: ticks(server, store),
-        }
+        Self { server, store, begun: ticks(server, store) }
     }
 
     pub(super) fn end(&self) -> Usage {
         let now = ticks(self.server, self.store);
-        let seconds =
-            |of: fn(Ticks) -> u64| of(now).saturating_sub(of(self.begun)) as f64 / TICKS_PER_SECOND;
+        let seconds = |of: fn(Ticks) -> u64| of(now).saturating_sub(of(self.begun)) as f64 / TICKS_PER_SECOND;
         let (server, store) = (seconds(|one| one.server), seconds(|one| one.store));
         let (client, machine) = (seconds(|one| one.client), seconds(|one| one.machine));
-        Usage {
-            server_seconds: server,
-            client_seconds: client,
-            other_seconds: (machine - server - store - client).max(0.0),
-        }
+        Usage { server_seconds: server, client_seconds: client, other_seconds: (machine - server - store - client).max(0.0) }
     }
 }
 
@@ -87,18 +78,8 @@ fn process_ticks(process: &str) -> u64 {
 
 fn machine_ticks() -> u64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let fields = stat
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .skip(1);
+    let fields = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
     let values: Vec<u64> = fields.filter_map(|field| field.parse().ok()).collect();
     let busy = |index: usize| !matches!(index, 3 | 4 | 8 | 9);
-    values
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| busy(*index))
-        .map(|(_, value)| value)
-        .sum()
+    values.iter().enumerate().filter(|(index, _)| busy(*index)).map(|(_, value)| value).sum()
 }

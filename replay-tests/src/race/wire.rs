@@ -20,15 +20,9 @@ impl Dialect {
         match self {
             Self::DurableStreams => None,
             Self::S2 => {
-                let body = format!(
-                    r#"{{"basin":"{BASIN}","config":{{"create_stream_on_append":true,"create_stream_on_read":true}}}}"#
-                );
-                Some(request(
-                    "POST",
-                    "/v1/basins",
-                    &[("Content-Type", JSON)],
-                    body.as_bytes(),
-                ))
+                let body =
+                    format!(r#"{{"basin":"{BASIN}","config":{{"create_stream_on_append":true,"create_stream_on_read":true}}}}"#);
+                Some(request("POST", "/v1/basins", &[("Content-Type", JSON)], body.as_bytes()))
             }
         }
     }
@@ -36,24 +30,14 @@ impl Dialect {
     /// `None` where the first append creates the stream.
     pub(super) fn create(self, stream: &str, content_type: &str) -> Option<Vec<u8>> {
         match self {
-            Self::DurableStreams => Some(request(
-                "PUT",
-                &path(stream),
-                &[("Content-Type", content_type)],
-                b"",
-            )),
+            Self::DurableStreams => Some(request("PUT", &path(stream), &[("Content-Type", content_type)], b"")),
             Self::S2 => None,
         }
     }
 
     pub(super) fn append(self, stream: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
         match self {
-            Self::DurableStreams => request(
-                "POST",
-                &path(stream),
-                &[("Content-Type", content_type)],
-                body,
-            ),
+            Self::DurableStreams => request("POST", &path(stream), &[("Content-Type", content_type)], body),
             Self::S2 => {
                 let text = String::from_utf8_lossy(body);
                 let body = format!(r#"{{"records":[{{"body":"{text}"}}]}}"#);
@@ -80,10 +64,7 @@ impl Dialect {
 
     pub(super) fn long_poll(self, stream: &str, position: &str) -> Vec<u8> {
         match self {
-            Self::DurableStreams => get(&format!(
-                "{}?offset={position}&live=long-poll",
-                path(stream)
-            )),
+            Self::DurableStreams => get(&format!("{}?offset={position}&live=long-poll", path(stream))),
             Self::S2 => {
                 let target = format!("{}?seq_num={position}&count=1&wait=30", s2_records(stream));
                 request("GET", &target, &[("s2-basin", BASIN)], b"")

@@ -82,9 +82,7 @@ impl Counts {
 
 /// FNV-1a over the key, finished by SplitMix64: stable across runs, platforms and compilers.
 fn uniform(seed: u64, key: &str, attempt: u64) -> f64 {
-    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let mixed = mix(mix(seed ^ hash).wrapping_add(attempt));
     (mixed >> 11) as f64 / (1_u64 << 53) as f64
 }
@@ -101,62 +99,31 @@ mod tests {
     use super::*;
 
     fn one_in_five_each() -> Faults {
-        Faults {
-            seed: 7,
-            conflict: 0.2,
-            unavailable: 0.2,
-            lost_reply: 0.2,
-            dropped: 0.2,
-            ..Faults::default()
-        }
+        Faults { seed: 7, conflict: 0.2, unavailable: 0.2, lost_reply: 0.2, dropped: 0.2, ..Faults::default() }
     }
 
     fn fates(mut faults: Faults) -> Vec<Fate> {
-        (0..10_000)
-            .map(|n| faults.fate(&format!("arbe/j/{}", n / 2), n % 2))
-            .collect()
+        (0..10_000).map(|n| faults.fate(&format!("arbe/j/{}", n / 2), n % 2)).collect()
     }
 
     #[test]
     fn the_same_seed_gives_the_same_fates_and_another_seed_others() {
         assert_eq!(fates(one_in_five_each()), fates(one_in_five_each()));
-        assert_ne!(
-            fates(one_in_five_each()),
-            fates(Faults {
-                seed: 8,
-                ..one_in_five_each()
-            })
-        );
+        assert_ne!(fates(one_in_five_each()), fates(Faults { seed: 8, ..one_in_five_each() }));
     }
 
     #[test]
     fn each_fate_comes_as_often_as_asked() {
         let fates = fates(one_in_five_each());
-        for wanted in [
-            Fate::Honest,
-            Fate::Conflict,
-            Fate::Unavailable,
-            Fate::LostReply,
-            Fate::Dropped,
-        ] {
+        for wanted in [Fate::Honest, Fate::Conflict, Fate::Unavailable, Fate::LostReply, Fate::Dropped] {
             let count = fates.iter().filter(|fate| **fate == wanted).count();
-            assert!(
-                (1_850..2_150).contains(&count),
-                "{wanted:?} came {count} times in 10,000"
-            );
+            assert!((1_850..2_150).contains(&count), "{wanted:?} came {count} times in 10,000");
         }
     }
 
     #[test]
     fn a_script_goes_before_the_dice() {
-        let mut faults = Faults {
-            script: [Fate::Dropped, Fate::Honest].into(),
-            conflict: 1.0,
-            ..Faults::default()
-        };
-        assert_eq!(
-            [0, 1, 2].map(|n| faults.fate("k", n)),
-            [Fate::Dropped, Fate::Honest, Fate::Conflict]
-        );
+        let mut faults = Faults { script: [Fate::Dropped, Fate::Honest].into(), conflict: 1.0, ..Faults::default() };
+        assert_eq!([0, 1, 2].map(|n| faults.fate("k", n)), [Fate::Dropped, Fate::Honest, Fate::Conflict]);
     }
 }

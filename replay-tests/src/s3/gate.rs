@@ -32,10 +32,7 @@ enum Operation {
 
 impl Gate {
     /// An error closes the connection without an answer.
-    pub(super) async fn handle(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-    ) -> Result<HttpResponse> {
+    pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Result<HttpResponse> {
         let operation = operation(&request);
         self.count(&operation);
         match operation {
@@ -45,9 +42,7 @@ impl Gate {
                 let request = Request::from_parts(head, Body::from(body));
                 // A task of its own, because the real S3 also carries out what it has received
                 // when the client gives up waiting.
-                tokio::spawn(self.put(request))
-                    .await
-                    .context("a PUT was cut short")?
+                tokio::spawn(self.put(request)).await.context("a PUT was cut short")?
             }
             Operation::Get | Operation::Head | Operation::List => {
                 let latency = self.faults.lock().get_latency;
@@ -127,8 +122,7 @@ fn unavailable() -> HttpResponse {
 }
 
 fn refusal(status: StatusCode, code: &str) -> HttpResponse {
-    let xml =
-        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code></Error>");
+    let xml = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code></Error>");
     let mut response = HttpResponse::new(Body::from(xml));
     *response.status_mut() = status;
     response

@@ -63,13 +63,7 @@ impl Objects {
 
     /// The condition is judged and the object stored under one lock: of any number of concurrent
     /// writers of an absent key, one wins.
-    pub(super) fn put(
-        &self,
-        bucket: &str,
-        key: &str,
-        body: Bytes,
-        condition: Condition,
-    ) -> Result<String, Refusal> {
+    pub(super) fn put(&self, bucket: &str, key: &str, body: Bytes, condition: Condition) -> Result<String, Refusal> {
         let mut state = self.0.lock();
         state.writes += 1;
         let etag = format!("{:016x}", state.writes);
@@ -81,11 +75,7 @@ impl Objects {
             (Condition::Matches(wanted), Some(object)) if wanted == object.etag => {}
             (Condition::Matches(_), Some(_)) => return Err(Refusal::ConditionFailed),
         }
-        let object = Object {
-            body,
-            etag: etag.clone(),
-            modified: SystemTime::now(),
-        };
+        let object = Object { body, etag: etag.clone(), modified: SystemTime::now() };
         objects.insert(key.to_owned(), object);
         Ok(etag)
     }
@@ -98,20 +88,13 @@ impl Objects {
 
     pub(super) fn delete(&self, bucket: &str, key: &str) -> Result<(), Refusal> {
         let mut state = self.0.lock();
-        state
-            .buckets
-            .get_mut(bucket)
-            .ok_or(Refusal::NoBucket)?
-            .remove(key);
+        state.buckets.get_mut(bucket).ok_or(Refusal::NoBucket)?.remove(key);
         Ok(())
     }
 
     pub(super) fn list(&self, bucket: &str, query: &Query) -> Result<Page, Refusal> {
         let state = self.0.lock();
-        Ok(page(
-            state.buckets.get(bucket).ok_or(Refusal::NoBucket)?,
-            query,
-        ))
+        Ok(page(state.buckets.get(bucket).ok_or(Refusal::NoBucket)?, query))
     }
 }
 
@@ -158,35 +141,17 @@ mod tests {
         let objects = Objects::default();
         objects.create_bucket("b");
         for key in keys {
-            objects
-                .put("b", key, Bytes::new(), Condition::None)
-                .unwrap();
+            objects.put("b", key, Bytes::new(), Condition::None).unwrap();
         }
         objects
     }
 
-    fn pages(
-        objects: &Objects,
-        prefix: &str,
-        delimiter: Option<&str>,
-        limit: usize,
-    ) -> Vec<Vec<String>> {
-        let mut query = Query {
-            prefix: prefix.into(),
-            delimiter: delimiter.map(Into::into),
-            after: None,
-            limit,
-        };
+    fn pages(objects: &Objects, prefix: &str, delimiter: Option<&str>, limit: usize) -> Vec<Vec<String>> {
+        let mut query = Query { prefix: prefix.into(), delimiter: delimiter.map(Into::into), after: None, limit };
         let mut pages = Vec::new();
         loop {
             let page = objects.list("b", &query).unwrap();
-            pages.push(
-                page.objects
-                    .into_iter()
-                    .map(|(key, _)| key)
-                    .chain(page.common_prefixes)
-                    .collect(),
-            );
+            pages.push(page.objects.into_iter().map(|(key, _)| key).chain(page.common_prefixes).collect());
             match page.next {
                 Some(next) => query.after = Some(next),
                 None => return pages,
@@ -197,29 +162,21 @@ mod tests {
     #[test]
     fn a_list_is_sorted_and_goes_on_where_the_last_page_ended() {
         let objects = bucket_with(&["a", "p/3", "p/1", "p/2", "q"]);
-        assert_eq!(
-            pages(&objects, "p/", None, 2),
-            [vec!["p/1", "p/2"], vec!["p/3"]]
-        );
+        assert_eq!(pages(&objects, "p/", None, 2), [vec!["p/1", "p/2"], vec!["p/3"]]);
         assert_eq!(pages(&objects, "p/", None, 3), [vec!["p/1", "p/2", "p/3"]]);
     }
 
     #[test]
     fn a_common_prefix_comes_once_even_across_pages() {
         let objects = bucket_with(&["p/a/1", "p/a/2", "p/b/1", "p/c"]);
-        assert_eq!(
-            pages(&objects, "p/", Some("/"), 1),
-            [vec!["p/a/"], vec!["p/b/"], vec!["p/c"]]
-        );
+        assert_eq!(pages(&objects, "p/", Some("/"), 1), [vec!["p/a/"], vec!["p/b/"], vec!["p/c"]]);
     }
 
     #[test]
     fn a_match_condition_holds_only_for_the_latest_write() {
         let objects = bucket_with(&["k"]);
         let first = objects.get("b", "k").unwrap().etag;
-        let second = objects
-            .put("b", "k", Bytes::new(), Condition::Matches(first.clone()))
-            .unwrap();
+        let second = objects.put("b", "k", Bytes::new(), Condition::Matches(first.clone())).unwrap();
         assert_ne!(first, second);
         let stale = objects.put("b", "k", Bytes::new(), Condition::Matches(first));
         assert_eq!(stale, Err(Refusal::ConditionFailed));

@@ -26,13 +26,7 @@ impl ArbeServer {
         let directory = tempfile::tempdir()?;
         let flags: Vec<_> = flags.iter().map(|flag| flag.to_string()).collect();
         let process = spawn(&directory, store, env, &flags)?;
-        let server = Self {
-            process,
-            directory,
-            store: store.to_owned(),
-            env: env.to_vec(),
-            flags,
-        };
+        let server = Self { process, directory, store: store.to_owned(), env: env.to_vec(), flags };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -69,35 +63,20 @@ impl ArbeServer {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                bail!(
-                    "not ready after {READY:?}: /readyz gave {answer:?}; its log:\n{}",
-                    self.log()
-                );
+                bail!("not ready after {READY:?}: /readyz gave {answer:?}; its log:\n{}", self.log());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
 
-fn spawn(
-    directory: &TempDir,
-    store: &str,
-    env: &[(String, String)],
-    flags: &[String],
-) -> Result<Process> {
+fn spawn(directory: &TempDir, store: &str, env: &[(String, String)], flags: &[String]) -> Result<Process> {
     let mut command = Command::new(directories::arbe_binary()?);
     for (key, _) in std::env::vars().filter(|(key, _)| configures(key)) {
         command.env_remove(key);
     }
     command
-        .args([
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--store",
-            store,
-            "--data-dir",
-        ])
+        .args(["serve", "--listen", "127.0.0.1:0", "--store", store, "--data-dir"])
         .arg(directory.path().join("data"))
         .args(["--long-poll-timeout", "500ms"])
         .args(flags)
@@ -108,9 +87,7 @@ fn spawn(
 
 /// What the developer's shell says about stores and about arbe must not reach the server under test.
 fn configures(variable: &str) -> bool {
-    ["ARBE_", "AWS_", "AZURE_", "GOOGLE_", "XDG_"]
-        .iter()
-        .any(|prefix| variable.starts_with(prefix))
+    ["ARBE_", "AWS_", "AZURE_", "GOOGLE_", "XDG_"].iter().any(|prefix| variable.starts_with(prefix))
 }
 
 fn log_file(directory: &TempDir) -> PathBuf {
@@ -122,10 +99,7 @@ fn status(url: &str, path: &str) -> Result<u16> {
     let host = url.strip_prefix("http://").context("a plain HTTP URL")?;
     let mut stream = TcpStream::connect(host)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    )?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let code = answer.split(' ').nth(1).context("a status line")?;

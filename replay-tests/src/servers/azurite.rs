@@ -9,8 +9,7 @@ use crate::node::NodeProject;
 
 // The well-known account of every Azurite.
 const ACCOUNT: &str = "devstoreaccount1";
-const KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const CONTAINER: &str = "arbe";
 
 /// Azurite in memory, with one empty container.
@@ -24,19 +23,11 @@ impl Azurite {
         let directory = tempfile::tempdir()?;
         let mut command = node.script("node_modules/azurite/dist/src/blob/main.js");
         command
-            .args([
-                "--inMemoryPersistence",
-                "--skipApiVersionCheck",
-                "--silent",
-                "--disableTelemetry",
-            ])
+            .args(["--inMemoryPersistence", "--skipApiVersionCheck", "--silent", "--disableTelemetry"])
             .args(["--blobHost", "127.0.0.1", "--blobPort", "0"])
             .current_dir(directory.path());
         let process = Process::spawn(command, &directory.path().join("stderr.log"))?;
-        let azurite = Self {
-            process,
-            _directory: directory,
-        };
+        let azurite = Self { process, _directory: directory };
         azurite.create_container(node.script("create-container.mjs"))?;
         Ok(azurite)
     }
@@ -60,15 +51,10 @@ impl Azurite {
     /// A client of the one container.
     pub fn client(&self) -> MicrosoftAzureBuilder {
         let builder = MicrosoftAzureBuilder::new().with_container_name(CONTAINER);
-        self.env()
-            .into_iter()
-            .fold(builder, |builder, (key, value)| {
-                let key = key
-                    .to_lowercase()
-                    .parse()
-                    .expect("object_store knows these keys");
-                builder.with_config(key, value)
-            })
+        self.env().into_iter().fold(builder, |builder, (key, value)| {
+            let key = key.to_lowercase().parse().expect("object_store knows these keys");
+            builder.with_config(key, value)
+        })
     }
 
     fn endpoint(&self) -> String {
@@ -78,10 +64,7 @@ impl Azurite {
     fn create_container(&self, mut script: Command) -> Result<()> {
         let output = script.args([&self.endpoint(), KEY, CONTAINER]).output()?;
         let error = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "create the Azurite container: {error}"
-        );
+        ensure!(output.status.success(), "create the Azurite container: {error}");
         Ok(())
     }
 }

@@ -21,16 +21,10 @@ pub(super) struct Process {
 impl Process {
     pub(super) fn spawn(mut command: Command, log: &Path) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(File::options().create(true).append(true).open(log)?);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::options().create(true).append(true).open(log)?);
         let mut child = command.spawn().with_context(|| format!("start {name}"))?;
         let stdout = child.stdout.take().context("standard output is piped")?;
-        let mut process = Self {
-            child,
-            url: String::new(),
-        };
+        let mut process = Self { child, url: String::new() };
         process.url = url_on(stdout).with_context(|| {
             let log = std::fs::read_to_string(log).unwrap_or_default();
             format!("{name} did not print its URL; its log:\n{log}")
@@ -93,10 +87,7 @@ mod tests {
 
     #[test]
     fn a_url_is_found_in_any_line_that_has_one() {
-        assert_eq!(
-            local_url("arbe listens on http://127.0.0.1:4437/ now").as_deref(),
-            Some("http://127.0.0.1:4437")
-        );
+        assert_eq!(local_url("arbe listens on http://127.0.0.1:4437/ now").as_deref(), Some("http://127.0.0.1:4437"));
         assert_eq!(local_url("opening the log"), None);
         assert_eq!(local_url("http://127.0.0.1:"), None);
     }
@@ -106,9 +97,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such bucket >&2"]);
-        let error = Process::spawn(command, &directory.path().join("log"))
-            .err()
-            .unwrap();
+        let error = Process::spawn(command, &directory.path().join("log")).err().unwrap();
         assert!(error.to_string().contains("no such bucket"), "{error:#}");
     }
 }

@@ -38,7 +38,11 @@ impl Audit<'_> {
         }
         let folded = checkpoint::encode(self.cluster.id(), &self.fold.state);
         if self.plain(&log.table()) != self.plain(&folded) {
-            self.env.problem(format!("{who} has another table than the log ({} of {} slots)", log.position(), self.fold.state.chain.next));
+            self.env.problem(format!(
+                "{who} has another table than the log ({} of {} slots)",
+                log.position(),
+                self.fold.state.chain.next
+            ));
         }
         self.read_all(who, log).await;
     }

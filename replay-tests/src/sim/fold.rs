@@ -124,7 +124,9 @@ impl Fold {
             born.messages = source.messages[..if json { at } else { 0 }].to_vec();
             born.text = source.text[..if json { 0 } else { at }].to_vec();
         }
-        if self.incarnations.insert(created.generation, born).is_some() || self.living.insert(stream.clone(), created.generation).is_some() {
+        if self.incarnations.insert(created.generation, born).is_some()
+            || self.living.insert(stream.clone(), created.generation).is_some()
+        {
             return Err(format!("{stream} is born twice"));
         }
         Ok(())

@@ -114,7 +114,8 @@ impl Client {
         let env = &self.net.env;
         let source = self.stream();
         let log = self.net.get(self.home)?.log;
-        let (generation, tail, base) = log.with_stream(&source, |s| (s.head.config.generation, s.head.tail, s.head.config.base()))?;
+        let (generation, tail, base) =
+            log.with_stream(&source, |s| (s.head.config.generation, s.head.tail, s.head.config.base()))?;
         let position = env.below(tail + 1);
         let own = position > base;
         let at = (own && env.chance(600)).then_some(Offset { generation, position });

@@ -64,7 +64,8 @@ fn once<'a>(stream: &Arc<str>, placed: &'a [Placed]) -> Result<&'a Placed, Strin
 fn done(told: &Told, receipt: &Receipt, stream: &Arc<str>, placed: &[Placed]) -> Result<(), String> {
     let outcome = receipt.outcomes.iter().find(|outcome| outcome.stream == *stream);
     let outcome = outcome.ok_or_else(|| format!("the receipt does not speak of {stream}"))?;
-    let creation = told.command.changes.iter().any(|(name, change)| name == stream && matches!(change, event_log::Change::Create(_)));
+    let creation =
+        told.command.changes.iter().any(|(name, change)| name == stream && matches!(change, event_log::Change::Create(_)));
     match outcome.status {
         Status::Already if creation && placed.is_empty() => Ok(()),
         Status::Already => once(stream, placed).map(drop),
@@ -80,19 +81,22 @@ fn done(told: &Told, receipt: &Receipt, stream: &Arc<str>, placed: &[Placed]) ->
 /// A refusal must have had its reason at some time.
 fn refused(told: &Told, rejection: &Rejection, fold: &Fold) -> Result<(), String> {
     let had = |stream: &Arc<str>, tail| fold.tails.contains(&(stream.clone(), tail));
-    match rejection {
-        Rejection::Conflict { expected, actual, .. } if expected == actual => Err("a conflict of equals".into()),
-        Rejection::Conflict { stream, actual: Some(tail), .. } if !had(stream, *tail) => {
-            Err(format!("{stream} never ended at {tail}"))
+    if let Rejection::Conflict { stream, expected, actual } = rejection {
+        if expected == actual {
+            return Err("a conflict of equals".into());
         }
-        Rejection::Closed { tail } => {
-            let ended = fold.incarnations.values().any(|life| {
-                life.closed && life.units() == tail.position && told.command.changes.iter().any(|(name, _)| *name == life.stream)
-            });
-            if ended { Ok(()) } else { Err("no such stream was ever closed there".into()) }
+        if actual.is_some_and(|tail| !had(stream, tail)) {
+            return Err(format!("{stream} never ended at {actual:?}"));
         }
-        _ => Ok(()),
     }
+    if let Rejection::Closed { tail } = rejection {
+        let named = |stream: &Arc<str>| told.command.changes.iter().any(|(name, _)| name == stream);
+        let ended = fold.incarnations.values().any(|life| life.closed && life.units() == tail.position && named(&life.stream));
+        if !ended {
+            return Err("no such stream was ever closed there".into());
+        }
+    }
+    Ok(())
 }
 
 fn acknowledged_slot(told: &Told, fold: &Fold) -> Option<u64> {
@@ -127,7 +131,13 @@ fn pages(history: &History, fold: &Fold) -> Vec<String> {
     for seen in history.seen.lock().iter() {
         let there = fold.incarnations.get(&seen.generation).filter(|life| life.units() >= seen.to);
         if there.is_none_or(|life| life.page(seen.from, seen.to) != seen.bytes) {
-            wrong.push(format!("{} {}..{} was read as {:?}", seen.stream, seen.from, seen.to, String::from_utf8_lossy(&seen.bytes)));
+            wrong.push(format!(
+                "{} {}..{} was read as {:?}",
+                seen.stream,
+                seen.from,
+                seen.to,
+                String::from_utf8_lossy(&seen.bytes)
+            ));
         }
     }
     wrong

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use event_log::{
-    Change, Cluster, Command, Cursor, Expect, FollowError, Header, Kind, Log, Options, Record, Rejection, Store, SubmitError, check,
-    encode_slot,
+    Change, Cluster, Command, Cursor, Expect, FollowError, Header, Kind, Log, Options, Record, Rejection, Store, SubmitError,
+    check, encode_slot,
 };
 use futures::future::join_all;
 use object_store::memory::InMemory;

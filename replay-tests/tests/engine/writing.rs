@@ -62,14 +62,21 @@ async fn two_handles_of_a_directory_never_overwrite_each_other() {
         let header = event_log::Header { url: "x".repeat(20_000), ..event_log::decode_slot(&slot(n as usize)).unwrap().header };
         event_log::encode_slot(&header, &[])
     };
-    for n in 0..200 {
-        let writer = &handles[usize::from(n % 3 == 0)];
-        assert_eq!(writer.create(n, body(n)).await.unwrap(), Creation::Created);
-    }
-    // Runways are laid in the background.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let [one, other] = handles.map(|slots| {
+        tokio::spawn(async move {
+            let mut won = 0;
+            for n in 0..600 {
+                won += u64::from(slots.create(n, body(n)).await.unwrap() == Creation::Created);
+                tokio::task::yield_now().await;
+            }
+            // Runways are laid in the background.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            won
+        })
+    });
+    assert_eq!(one.await.unwrap() + other.await.unwrap(), 600);
     let fresh = LocalSlots::open(directory.path(), false).unwrap();
-    for n in 0..200 {
+    for n in 0..600 {
         assert_eq!(fresh.get(n).await.unwrap(), Some(body(n)), "slot {n}");
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, Response, StatusCode, header};
 use bytes::Bytes;
-use event_log::{Change, Command, Create, DEFAULT_CONTENT_TYPE, ForkFrom, Offset, Payload, Rejection, Status, media_type};
+use event_log::{
+    Change, Command, Create, DEFAULT_CONTENT_TYPE, ForkFrom, Offset, Payload, ReadError, Rejection, Status, media_type,
+};
 
 use super::{append::own, asks_to_close, headers, json};
 use crate::app::{App, STREAMS, status};
@@ -112,9 +114,9 @@ async fn fork(app: &App, headers: &HeaderMap) -> Result<Option<ForkFrom>, Error>
 /// The first `sub` units of the append that begins at the anchor, which become the fork's own.
 async fn prefix(app: &App, source: &Arc<str>, at: Option<Offset>, sub: u64) -> Result<(u64, Payload), Error> {
     let (head, tail) = app.log.head(source).map_err(|error| match error {
-        event_log::ReadError::NotFound => Error::from(Rejection::SourceMissing),
-        event_log::ReadError::Gone => Error::from(Rejection::SourceGone),
-        other => other.into(),
+        ReadError::NotFound => Error::from(Rejection::SourceMissing),
+        ReadError::Gone => Error::from(Rejection::SourceGone),
+        ReadError::StaleOffset | ReadError::ForeignOffset | ReadError::Fetch(_) => error.into(),
     })?;
     let anchor = at.unwrap_or(tail).position;
     let found = app.log.append_at(source, anchor).await?;

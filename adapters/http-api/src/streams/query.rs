@@ -59,13 +59,18 @@ mod tests {
     fn offsets_and_modes_are_read() {
         assert_eq!(parse("").unwrap(), Query { from: From::Start, live: None, cursor: None });
         let at = From::At(Offset { generation: 1, position: 2 });
-        assert_eq!(parse("x=1&offset=1_2&live=sse&cursor=7").unwrap(), Query { from: at, live: Some(Live::Sse), cursor: Some(7) });
+        assert_eq!(
+            parse("x=1&offset=1_2&live=sse&cursor=7").unwrap(),
+            Query { from: at, live: Some(Live::Sse), cursor: Some(7) }
+        );
         assert_eq!(parse("offset=now&cursor=x").unwrap(), Query { from: From::Now, live: None, cursor: None });
     }
 
     #[test]
     fn what_could_be_misread_is_refused() {
-        for raw in ["offset=", "offset=1_2&offset=1_2", "offset=a", "offset=1_2%00", "live=sse", "offset=-1&live=x", "offset=..%2F"] {
+        for raw in
+            ["offset=", "offset=1_2&offset=1_2", "offset=a", "offset=1_2%00", "live=sse", "offset=-1&live=x", "offset=..%2F"]
+        {
             assert!(parse(raw).is_err(), "{raw}");
         }
     }

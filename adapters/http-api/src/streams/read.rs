@@ -89,7 +89,11 @@ pub(super) fn page_response(page: &Page) -> Response<Body> {
 const SEND_IN_PLACE: usize = 8 << 10;
 
 pub(super) fn page_body(page: &Page) -> Body {
-    if page.chunks.len() > 1 && page.bytes / page.chunks.len() >= SEND_IN_PLACE { Body::new(Pieces::new(page)) } else { Body::from(body(page)) }
+    if page.chunks.len() > 1 && page.bytes / page.chunks.len() >= SEND_IN_PLACE {
+        Body::new(Pieces::new(page))
+    } else {
+        Body::from(body(page))
+    }
 }
 
 /// The page as a client sees it: bytes as they are, messages as one array.

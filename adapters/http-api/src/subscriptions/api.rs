@@ -150,9 +150,8 @@ impl Subscriptions {
 }
 
 fn description(subscription: &Subscription, linkages: &[Linkage], kid: &str, base_url: &str) -> Value {
-    let link = |linkage: &Linkage| {
-        json!({ "path": linkage.path, "link_type": linkage.link_type, "acked_offset": linkage.acked_offset })
-    };
+    let link =
+        |linkage: &Linkage| json!({ "path": linkage.path, "link_type": linkage.link_type, "acked_offset": linkage.acked_offset });
     let created_at = i64::try_from(subscription.created_at).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let mut described = json!({
         "id": subscription.id,

@@ -74,9 +74,10 @@ impl Courier {
             Ok(keys) => keys,
             Err(error) => return tracing::warn!(%error, "a webhook waits for its signing key"),
         };
-        let letter = self.shared.journal.with(|state| {
-            state.get(&delivery.id).and_then(|subscription| self.compose(subscription, delivery.generation, keys))
-        });
+        let letter = self
+            .shared
+            .journal
+            .with(|state| state.get(&delivery.id).and_then(|subscription| self.compose(subscription, delivery.generation, keys)));
         let Some(Letter { url, body, wake }) = letter else { return };
         let command = match self.post(&url, body, keys).await {
             Ok(done) => Command::Delivered { wake, done },

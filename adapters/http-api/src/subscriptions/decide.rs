@@ -21,18 +21,40 @@ const BACKOFF_MAX_MS: u64 = 60_000;
 
 #[derive(Clone, Debug)]
 pub(super) enum Command {
-    Create { config: Config, base_url: Arc<str> },
+    Create {
+        config: Config,
+        base_url: Arc<str>,
+    },
     Delete,
-    Link { paths: Vec<Arc<str>> },
-    Unlink { path: Arc<str> },
-    Claim { worker: Arc<str> },
-    Ack { wake: WakeRef, acks: Vec<(Arc<str>, Mark)>, done: bool },
-    Release { wake: WakeRef },
+    Link {
+        paths: Vec<Arc<str>>,
+    },
+    Unlink {
+        path: Arc<str>,
+    },
+    Claim {
+        worker: Arc<str>,
+    },
+    Ack {
+        wake: WakeRef,
+        acks: Vec<(Arc<str>, Mark)>,
+        done: bool,
+    },
+    Release {
+        wake: WakeRef,
+    },
     /// Do whatever is due, and look again at `paths`.
-    Tend { paths: BTreeSet<Arc<str>> },
+    Tend {
+        paths: BTreeSet<Arc<str>>,
+    },
     /// The webhook took it; `done` says that it also finished it.
-    Delivered { wake: WakeRef, done: bool },
-    DeliveryFailed { wake: WakeRef },
+    Delivered {
+        wake: WakeRef,
+        done: bool,
+    },
+    DeliveryFailed {
+        wake: WakeRef,
+    },
 }
 
 /// Names one wake of a subscription.
@@ -65,7 +87,9 @@ pub(super) enum Answer {
     Claimed(WakeRef),
     /// Nothing to claim. What was offered may have had to be withdrawn, so this is not a refusal.
     NothingPending,
-    Acked { next_wake: bool },
+    Acked {
+        next_wake: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,7 +226,8 @@ fn claim(subscription: &Subscription, worker: &Arc<str>, around: Around<'_>) -> 
 
 /// The wake that a holder names must be the current one, and still its own.
 fn fence(subscription: &Subscription, wake: &WakeRef, now: u64) -> Result<(), Refusal> {
-    let current = subscription.wake.as_ref().filter(|current| current.id == wake.id && subscription.generation == wake.generation);
+    let current =
+        subscription.wake.as_ref().filter(|current| current.id == wake.id && subscription.generation == wake.generation);
     let alive = current.is_some_and(|current| match current.stage {
         Stage::Offered { .. } => false,
         Stage::Delivering { until } | Stage::Held { until, .. } => now < until,
@@ -252,7 +277,8 @@ fn release(subscription: &Subscription, wake: &WakeRef, around: Around<'_>) -> R
 }
 
 fn is_delivering(subscription: &Subscription, wake: &WakeRef) -> bool {
-    let current = subscription.wake.as_ref().filter(|current| current.id == wake.id && subscription.generation == wake.generation);
+    let current =
+        subscription.wake.as_ref().filter(|current| current.id == wake.id && subscription.generation == wake.generation);
     current.is_some_and(|current| matches!(current.stage, Stage::Delivering { .. }))
 }
 

@@ -34,11 +34,18 @@ pub(super) enum Delivery {
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Event {
     /// `base_url` is how its creator reached the server; webhooks are told to call back there.
-    Created { config: Config, base_url: Arc<str> },
+    Created {
+        config: Config,
+        base_url: Arc<str>,
+    },
     Deleted {},
     /// New links, and what they are now for those that were there.
-    Linked { links: Vec<Linked> },
-    Unlinked { paths: Vec<Arc<str>> },
+    Linked {
+        links: Vec<Linked>,
+    },
+    Unlinked {
+        paths: Vec<Arc<str>>,
+    },
     /// `snapshot` holds the tails of the streams with pending work. A webhook is being delivered until `deliver_until`; a wake
     /// stream was told in its incarnation `wake_stream`.
     Woken {
@@ -50,16 +57,40 @@ pub(super) enum Event {
         wake_stream: Option<u64>,
     },
     /// The webhook accepted the wake and works on it.
-    Delivered { generation: u64, lease_until: u64 },
-    DeliveryFailed { generation: u64, attempt: u32, next_try: u64 },
-    DeliveryRetried { generation: u64, deliver_until: u64 },
-    Claimed { generation: u64, worker: Arc<str>, lease_until: u64 },
+    Delivered {
+        generation: u64,
+        lease_until: u64,
+    },
+    DeliveryFailed {
+        generation: u64,
+        attempt: u32,
+        next_try: u64,
+    },
+    DeliveryRetried {
+        generation: u64,
+        deliver_until: u64,
+    },
+    Claimed {
+        generation: u64,
+        worker: Arc<str>,
+        lease_until: u64,
+    },
     /// Without `lease_until` the work on this wake is done.
-    Acked { generation: u64, offsets: BTreeMap<Arc<str>, Mark>, lease_until: Option<u64> },
-    Released { generation: u64 },
-    LeaseExpired { generation: u64 },
+    Acked {
+        generation: u64,
+        offsets: BTreeMap<Arc<str>, Mark>,
+        lease_until: Option<u64>,
+    },
+    Released {
+        generation: u64,
+    },
+    LeaseExpired {
+        generation: u64,
+    },
     /// Nobody can claim this wake any more: its wake stream is gone, or the work is.
-    Withdrawn { generation: u64 },
+    Withdrawn {
+        generation: u64,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

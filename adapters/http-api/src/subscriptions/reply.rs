@@ -83,7 +83,8 @@ impl Error {
             Self::Method { allowed } => drop(headers.insert(header::ALLOW, HeaderValue::from_static(allowed))),
             Self::Token => drop(headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
             Self::Unavailable(_) => drop(headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"))),
-            Self::Refused(_) | Self::Invalid(_) | Self::Url(_) | Self::NoRoute | Self::NothingPending | Self::TooLarge { .. } => {}
+            Self::Refused(_) | Self::Invalid(_) | Self::Url(_) | Self::NoRoute | Self::NothingPending | Self::TooLarge { .. } => {
+            }
         }
         response
     }

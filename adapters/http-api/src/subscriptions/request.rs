@@ -208,7 +208,8 @@ mod tests {
     fn what_is_missing_or_out_of_bounds_is_refused() {
         let webhook = r#""type":"webhook","pattern":"*","webhook":{"url":"https://w.example/"}"#;
         assert!(create(format!("{{{webhook}}}").as_bytes()).is_ok());
-        for rest in [r#""lease_ttl_ms":999"#, r#""lease_ttl_ms":600001"#, r#""lease_ttl_ms":1000.5"#, r#""lease_ttl_ms":"1000""#] {
+        for rest in [r#""lease_ttl_ms":999"#, r#""lease_ttl_ms":600001"#, r#""lease_ttl_ms":1000.5"#, r#""lease_ttl_ms":"1000""#]
+        {
             refused(&format!("{{{webhook},{rest}}}"));
         }
         refused(&format!(r#"{{{webhook},"description":"{}"}}"#, "x".repeat(1_025)));

@@ -47,11 +47,20 @@ pub(super) struct Wake {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Waiting for a worker to claim it.
-    Offered { wake_stream: Option<u64> },
-    Delivering { until: u64 },
-    Retrying { at: u64 },
+    Offered {
+        wake_stream: Option<u64>,
+    },
+    Delivering {
+        until: u64,
+    },
+    Retrying {
+        at: u64,
+    },
     /// A worker, or the webhook if `None`, works on it.
-    Held { worker: Option<Arc<str>>, until: u64 },
+    Held {
+        worker: Option<Arc<str>>,
+        until: u64,
+    },
 }
 
 impl Subscription {

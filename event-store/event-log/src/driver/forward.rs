@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl Driver {
     /// Sends commands to the owner. Returns those that are ours after all, because nobody else can write them.
-    pub(super) async fn route(&mut self, batch: Vec<Box<Submission>>) -> Result<Vec<Box<Submission>>, Halt> {
+    pub(super) async fn route(&mut self, batch: Vec<Submission>) -> Result<Vec<Submission>, Halt> {
         let (owner, url) = {
             let state = self.core.state.read();
             (state.chain.writer, state.chain.url.clone())
@@ -63,9 +63,12 @@ struct Forward {
 }
 
 impl Forward {
-    async fn run(self, mut submission: Box<Submission>) {
+    async fn run(self, mut submission: Submission) {
         // Without an id, an answer that gets lost could not be asked for again.
-        submission.command.id.get_or_insert_with(|| u128::from(self.core.world.random()) << 64 | u128::from(self.core.world.random()));
+        submission
+            .command
+            .id
+            .get_or_insert_with(|| u128::from(self.core.world.random()) << 64 | u128::from(self.core.world.random()));
         match self.peers.submit(&self.url, &submission.command).await {
             Ok(reply) => match reply.into_result() {
                 Some(result) => {
@@ -90,7 +93,7 @@ impl Forward {
         }
     }
 
-    async fn retry(&self, mut submission: Box<Submission>, suspect: Option<u64>) {
+    async fn retry(&self, mut submission: Submission, suspect: Option<u64>) {
         submission.attempts += 1;
         if submission.attempts > ATTEMPTS {
             let why = format!("the owner at {} could not be settled", self.url);

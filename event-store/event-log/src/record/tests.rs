@@ -44,8 +44,12 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 pub(crate) fn record() -> impl Strategy<Value = Record> {
-    (".{0,30}", any::<u64>(), proptest::option::of(any::<u128>()), op())
-        .prop_map(|(stream, time, command, op)| Record { stream: stream.into(), time, command, op })
+    (".{0,30}", any::<u64>(), proptest::option::of(any::<u128>()), op()).prop_map(|(stream, time, command, op)| Record {
+        stream: stream.into(),
+        time,
+        command,
+        op,
+    })
 }
 
 proptest! {

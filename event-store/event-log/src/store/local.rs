@@ -96,7 +96,9 @@ impl Inner {
         match segment.read(n).map_err(|e| failed(n, e))? {
             Frame::Whole(bytes) => Ok(Some(bytes)),
             Frame::Absent => self.absent(n, tail),
-            Frame::Broken { n, last: true, .. } if n >= Self::acknowledged(tail) && !self.file(n + SLOTS_PER_FILE).exists() => Ok(None),
+            Frame::Broken { n, last: true, .. } if n >= Self::acknowledged(tail) && !self.file(n + SLOTS_PER_FILE).exists() => {
+                Ok(None)
+            }
             Frame::Broken { n, at, .. } => {
                 Err(StoreError::Damaged { key: name(n), what: format!("the slot at byte {at} is cut short or altered") })
             }
@@ -131,7 +133,7 @@ impl Inner {
             }
         };
         if !segment.awaits(n) {
-            return Err(StoreError::Transient { key: name(n), source: "the slot before it is absent".into() });
+            return Err(StoreError::transient(name(n), "the slot before it is absent"));
         }
         segment.append(n, bytes).map_err(|e| fatal(n, &e))?;
         tail.write_all_at(&(n + 1).to_le_bytes(), 0).map_err(|e| fatal(n, &e))?;
@@ -161,7 +163,6 @@ impl Inner {
         let _ = flock(&*tail, FlockOperation::Unlock);
         extended
     }
-
 }
 
 #[async_trait]
@@ -238,5 +239,43 @@ async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => Err(StoreError::transient(name(n), error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::{Header, Kind, encode};
+
+    fn slot(n: u64) -> Bytes {
+        let header = Header {
+            kind: Kind::Claim,
+            cluster: 1,
+            shard: 0,
+            n,
+            epoch: 1,
+            writer: 1,
+            nonce: n,
+            prev: [0; 32],
+            before: 0,
+            durable: 0,
+            time: 0,
+            url: String::new(),
+        };
+        encode(&header, &[])
+    }
+
+    #[test]
+    fn a_runway_is_never_laid_over_what_another_process_wrote() {
+        let directory = tempfile::tempdir().unwrap();
+        let [one, other] = [0, 1].map(|_| LocalSlots::open(directory.path(), true).unwrap().inner);
+        one.create(0, &slot(0)).map(drop).unwrap();
+        other.create(1, &slot(1)).map(drop).unwrap();
+        one.extend(0).unwrap();
+        other.extend(1).unwrap();
+        for inner in [&one, &other] {
+            assert_eq!(inner.get(1).unwrap(), Some(slot(1)));
+            assert_eq!(inner.get(2).unwrap(), None);
+        }
     }
 }

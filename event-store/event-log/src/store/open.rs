@@ -27,7 +27,9 @@ pub enum StoreUrl {
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("{0:?} is not a store: use memory:, file:///directory, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix")]
+    #[error(
+        "{0:?} is not a store: use memory:, file:///directory, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
+    )]
     Url(String),
     #[error("{path}: {source}")]
     Directory {

@@ -61,12 +61,8 @@ impl SlotStore for ObjectSlots {
 
     async fn list(&self) -> Result<Vec<u64>, StoreError> {
         let prefix = Path::from(format!("j/{SHARD:02x}"));
-        let found: Vec<_> = self
-            .objects
-            .list(Some(&prefix))
-            .try_collect()
-            .await
-            .map_err(|error| StoreError::transient(&prefix, error))?;
+        let found: Vec<_> =
+            self.objects.list(Some(&prefix)).try_collect().await.map_err(|error| StoreError::transient(&prefix, error))?;
         let mut numbers: Vec<u64> = found.iter().filter_map(|meta| number(&meta.location)).collect();
         numbers.sort_unstable();
         Ok(numbers)

@@ -51,7 +51,8 @@ fn every_event() -> Vec<Event> {
 
 #[test]
 fn events_are_written_and_read_as_ever() {
-    let recorded: Vec<_> = every_event().into_iter().map(|event| Recorded::new(1_700_000_000_000, "sub-1".into(), event)).collect();
+    let recorded: Vec<_> =
+        every_event().into_iter().map(|event| Recorded::new(1_700_000_000_000, "sub-1".into(), event)).collect();
     let written: Vec<_> = recorded.iter().map(Recorded::encode).collect();
     assert_eq!(written, GOLDEN.lines().collect::<Vec<_>>());
     assert_eq!(Recorded::decode_run(written.join(",").as_bytes()).unwrap(), recorded);

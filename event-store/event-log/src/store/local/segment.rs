@@ -26,7 +26,11 @@ pub(super) enum Frame {
     Whole(Bytes),
     Absent,
     /// Slot `n` is cut short or altered. `last`: nothing whole follows it, so it may be a write that a crash cut off.
-    Broken { n: u64, at: u64, last: bool },
+    Broken {
+        n: u64,
+        at: u64,
+        last: bool,
+    },
 }
 
 impl Segment {
