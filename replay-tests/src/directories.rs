@@ -15,7 +15,7 @@ pub(crate) fn target() -> Result<PathBuf> {
     Ok(profile()?.parent().context("a profile directory is in the target directory")?.to_owned())
 }
 
-pub(crate) fn arbe_binary() -> Result<PathBuf> {
+pub fn arbe_binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ARBE_BIN") {
         return Ok(path.into());
     }

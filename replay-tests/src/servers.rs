@@ -6,3 +6,5 @@ mod process;
 
 pub use self::arbe::ArbeServer;
 pub use self::azurite::Azurite;
+
+pub use crate::directories::arbe_binary;

@@ -1,5 +1,7 @@
 //! The engine without HTTP: commits, catch-up, opening, and replay of everything. `cargo bench -p event-log`.
 
+#![expect(clippy::print_stdout, reason = "its output is its purpose")]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

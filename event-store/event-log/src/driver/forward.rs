@@ -18,10 +18,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 impl Driver {
     /// Sends commands to the owner. Returns those that are ours after all, because nobody else can write them.
     pub(super) async fn route(&mut self, batch: Vec<Submission>) -> Result<Vec<Submission>, Halt> {
-        let (owner, url) = {
-            let state = self.core.state.read();
-            (state.chain.writer, state.chain.url.clone())
-        };
+        let mut owner = self.owner();
+        if batch.iter().any(|submission| submission.suspect == Some(owner.0)) {
+            // Somebody may have taken over already.
+            if let Err(halt) = self.catch_up().await {
+                self.put_back(batch);
+                return Err(halt);
+            }
+            owner = self.owner();
+        }
+        let (owner, url) = owner;
         let nobody = owner == 0 || url.is_empty() || url == self.url;
         if nobody || batch.iter().any(|submission| submission.suspect == Some(owner)) {
             if !nobody {
@@ -51,6 +57,11 @@ impl Driver {
             tokio::spawn(forward.run(submission));
         }
         Ok(Vec::new())
+    }
+
+    fn owner(&self) -> (u64, String) {
+        let state = self.core.state.read();
+        (state.chain.writer, state.chain.url.clone())
     }
 }
 

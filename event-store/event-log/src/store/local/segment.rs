@@ -61,7 +61,7 @@ impl Segment {
         while self.starts.len() < index {
             match self.frame_at(self.starts.len(), self.end)? {
                 Frame::Whole(bytes) => self.push(bytes.len() as u64),
-                other => return Ok(other),
+                stopped @ (Frame::Absent | Frame::Broken { .. }) => return Ok(stopped),
             }
         }
         let at = self.starts.get(index).copied().unwrap_or(self.end);
