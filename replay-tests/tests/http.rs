@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event_log::{Log, Options, StoreUrl};
+use futures::StreamExt;
 use http_api::{App, Server};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use tokio::net::TcpListener;
@@ -95,6 +96,11 @@ async fn a_wrong_append_is_refused_and_changes_nothing() {
         assert_eq!(got, status, "{what}: {code}");
         assert!(!code.is_empty(), "{what} has no code");
     }
+    let large = plain("closed").body("x".repeat(2 << 20)).send().await.unwrap();
+    assert_eq!(large.status(), 409);
+    let objects = &server.log.store().objects;
+    let blobs: Vec<_> = objects.list(Some(&"blobs".into())).collect().await;
+    assert!(blobs.is_empty(), "a refused payload is not kept");
     assert_eq!(server.log.position(), before, "nothing was written");
     assert_eq!(server.text("text").await, "x");
 }
@@ -176,7 +182,12 @@ async fn the_service_secret_guards_every_verb() {
         assert_eq!(server.ask(method, "s").bearer_auth("s3cre").send().await.unwrap().status(), 401, "{method}");
     }
     assert_eq!(server.ask("PUT", "s").bearer_auth("s3cret").send().await.unwrap().status(), 201);
-    assert_eq!(server.ask("GET", "__ds/subscriptions/x").send().await.unwrap().status(), 401);
+    for path in ["__ds/subscriptions/x", "__ds/subscriptions/callback", "__ds/subscriptions/x/streams/y/callback"] {
+        for method in ["PUT", "GET", "DELETE"] {
+            assert_eq!(server.ask(method, path).send().await.unwrap().status(), 401, "{method} {path}");
+        }
+    }
+    assert_eq!(server.ask("GET", "__ds/jwks.json").send().await.unwrap().status(), 200);
     assert_eq!(server.ask("OPTIONS", "s").send().await.unwrap().status(), 204);
 }
 
@@ -232,6 +243,28 @@ async fn an_append_with_an_idempotency_key_happens_once() {
         assert_eq!(response.headers()["stream-next-offset"].to_str().unwrap().split_once('_').unwrap().1, "0000000000000005");
     }
     assert_eq!(server.text("s").await, "once ");
+}
+
+#[tokio::test]
+async fn an_idempotency_key_is_of_one_incarnation() {
+    let server = quick().await;
+    for round in ["first", "second"] {
+        server.make("s", "text/plain", "").await;
+        let post = server.ask("POST", "s").header("content-type", "text/plain").header("idempotency-key", "k").body(round);
+        assert_eq!(post.send().await.unwrap().status(), 204);
+        assert_eq!(server.text("s").await, round);
+        server.ask("DELETE", "s").send().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn too_many_messages_in_one_append_are_413() {
+    let server = quick().await;
+    server.make("s", "application/json", "").await;
+    let many = format!("[{}1]", "1,".repeat(1 << 20));
+    let post = server.ask("POST", "s").header("content-type", "application/json").body(many);
+    assert_eq!(code(post.send().await.unwrap()).await, (413, "PAYLOAD_TOO_LARGE".to_owned()));
+    assert_eq!(server.text("s").await, "[]");
 }
 
 #[tokio::test]

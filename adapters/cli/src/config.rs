@@ -49,6 +49,9 @@ pub(crate) struct Config {
     pub(crate) body_limit: usize,
 }
 
+/// A body is held in memory whole.
+const BODY_LIMIT_MIB_MAX: usize = 256;
+
 impl Config {
     pub(crate) fn load(args: &Args) -> anyhow::Result<Self> {
         let common = &args.common;
@@ -75,6 +78,10 @@ impl Config {
         if service_secret.as_deref().is_some_and(|secret| secret.trim().is_empty()) {
             bail!("the service secret is empty");
         }
+        let body_limit_mib = serve.body_limit_mib.or(file.body_limit_mib).unwrap_or(32);
+        if !(1..=BODY_LIMIT_MIB_MAX).contains(&body_limit_mib) {
+            bail!("the body limit is 1 to {BODY_LIMIT_MIB_MAX} MiB");
+        }
         Ok(Self {
             store,
             store_options: std::env::vars().filter(|(name, _)| is_store_option(name)).collect(),
@@ -86,7 +93,7 @@ impl Config {
             service_secret,
             long_poll_timeout: wait,
             memory: serve.memory_mib.or(file.memory_mib).unwrap_or(128) << 20,
-            body_limit: serve.body_limit_mib.or(file.body_limit_mib).unwrap_or(32) << 20,
+            body_limit: body_limit_mib << 20,
         })
     }
 }

@@ -1,11 +1,13 @@
 //! `arbe serve`.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use event_log::store::cluster::Cluster;
-use event_log::{Log, Options, RealWorld, World};
+use event_log::{Log, Options, RealWorld, StoreUrl, World};
 use http_api::{App, HttpPeers, Server};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -14,12 +16,18 @@ use tokio::sync::watch;
 use crate::config::Config;
 use crate::{exit, output};
 
+/// For what is queued, and a checkpoint.
+const CLOSING: Duration = Duration::from_secs(20);
+
 pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let store = config.store.open(&config.store_options, true).with_context(|| config.store.to_string())?;
     let listener = TcpListener::bind(&config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr()?;
     let url = config.advertise_url.clone().unwrap_or_else(|| format!("http://{address}"));
 
+    if matches!(config.store, StoreUrl::Remote(_)) && config.advertise_url.is_none() && !reachable(&address) {
+        tracing::warn!(%url, "servers on other machines cannot reach this one: set --advertise-url if there are any");
+    }
     let cluster = Cluster::load_or_create(store.objects.as_ref(), &|| RealWorld.random()).await;
     let cluster = cluster.with_context(|| config.store.to_string())?;
     let peers = Arc::new(HttpPeers::new(cluster.peer_secret)?);
@@ -44,7 +52,9 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     stop.send_replace(true);
     served.await?;
     app.close().await;
-    log.close().await;
+    if tokio::time::timeout(CLOSING, log.close()).await.is_err() {
+        tracing::warn!("the store did not answer in time; what was not acknowledged may or may not be written");
+    }
     match failure {
         None => Ok(ExitCode::SUCCESS),
         Some(why) => {
@@ -52,6 +62,10 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(exit::FAILED))
         }
     }
+}
+
+fn reachable(address: &SocketAddr) -> bool {
+    !address.ip().is_loopback() && !address.ip().is_unspecified()
 }
 
 /// Until somebody asks the server to stop, or the log can not be written any more.

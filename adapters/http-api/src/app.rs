@@ -6,9 +6,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use bytes::{Bytes, BytesMut};
-use event_log::{Command, Log, PeerReply};
+use event_log::{Command, Log, PeerReply, SubmitError};
 use futures::StreamExt;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::errors::Error;
 use crate::metrics::Metrics;
@@ -47,22 +47,33 @@ pub struct App {
     pub(crate) metrics: Metrics,
     pub(crate) frames: Frames,
     pub(crate) subscriptions: Subscriptions,
+    /// Bytes of request bodies that may be in memory.
+    bodies: Semaphore,
     /// Live readers are sent home when this turns true.
     pub(crate) closing: watch::Sender<bool>,
 }
 
+const BODIES_MAX: usize = 512 << 20;
 /// A body must have arrived by then.
 const BODY_PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const STREAMS: &str = "/v1/stream/";
 const RESERVED: &str = "__ds/";
 pub(crate) const PEER_SUBMIT: &str = "/internal/v1/submit";
+pub(crate) const PEER_HEALTH: &str = "/internal/v1/health";
 pub(crate) const PEER_SECRET: &str = "x-arbe-peer";
 
 impl App {
     pub async fn open(log: Log, options: Options) -> Result<Arc<Self>, crate::subscriptions::OpenError> {
         let subscriptions = Subscriptions::open(log.clone(), crate::subscriptions::Options::default()).await?;
-        let closing = watch::Sender::new(false);
-        Ok(Arc::new(Self { log, options, metrics: Metrics::default(), frames: Frames::default(), subscriptions, closing }))
+        Ok(Arc::new(Self {
+            log,
+            options,
+            metrics: Metrics::default(),
+            frames: Frames::default(),
+            subscriptions,
+            bodies: Semaphore::new(BODIES_MAX),
+            closing: watch::Sender::new(false),
+        }))
     }
 
     /// Stops what works in the background; the log can then be closed.
@@ -89,6 +100,10 @@ impl App {
         match (request.method(), path) {
             (&Method::GET, "/healthz" | "/readyz") => self.health(),
             (&Method::GET, "/metrics") => self.metrics.render(&self.log),
+            (&Method::GET, PEER_HEALTH) => match self.is_peer(request.headers()) {
+                Ok(()) => self.health(),
+                Err(error) => error.into_response(),
+            },
             (&Method::POST, PEER_SUBMIT) => self.peer(request).await.unwrap_or_else(Error::into_response),
             _ => Error::NoRoute.into_response(),
         }
@@ -105,14 +120,13 @@ impl App {
             let name = streams::name(raw)?;
             return streams::dispatch(self, name, request).await;
         };
-        // Receivers of a webhook hold a token of their own and the public key, not the service secret.
-        if reserved != "jwks.json" && !reserved.ends_with("/callback") {
+        if !crate::subscriptions::carries_own_authority(reserved) {
             self.authorize(request.headers())?;
         }
         let reserved = reserved.to_owned();
         let base = self.base_url(request.headers());
         let (parts, body) = request.into_parts();
-        let body = self.body(&parts.headers, body).await?;
+        let body = self.body(body).await?;
         let query = parts.uri.query().unwrap_or_default();
         let response = self.subscriptions.handle(&parts.method, &reserved, query, &parts.headers, body, &base).await;
         Ok(response.map(Body::from))
@@ -126,10 +140,9 @@ impl App {
     }
 
     /// Reads a body whole, up to the limit.
-    pub(crate) async fn body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Error> {
+    pub(crate) async fn body(&self, body: Body) -> Result<Bytes, Error> {
         let limit = self.options.body_limit;
-        let declared = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok()).unwrap_or(0);
-        tokio::time::timeout(BODY_PATIENCE, collect(body, declared, limit)).await.map_err(|_| Error::SlowBody)?
+        tokio::time::timeout(BODY_PATIENCE, collect(body, limit, &self.bodies)).await.map_err(|_| Error::SlowBody)?
     }
 
     pub(crate) fn base_url(&self, headers: &HeaderMap) -> String {
@@ -154,12 +167,14 @@ impl App {
         response
     }
 
+    fn is_peer(&self, headers: &HeaderMap) -> Result<(), Error> {
+        let given = headers.get(PEER_SECRET).map(HeaderValue::as_bytes).unwrap_or_default();
+        if same(given, self.log.cluster().peer_secret.as_bytes()) { Ok(()) } else { Err(Error::Unauthorized) }
+    }
+
     /// A command that another server of this log passed on.
     async fn peer(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
-        let given = request.headers().get(PEER_SECRET).map(HeaderValue::as_bytes).unwrap_or_default();
-        if !same(given, self.log.cluster().peer_secret.as_bytes()) {
-            return Err(Error::Unauthorized);
-        }
+        self.is_peer(request.headers())?;
         let body = axum::body::to_bytes(request.into_body(), self.options.body_limit * 2).await.map_err(|_| Error::BrokenBody)?;
         let command = Command::from_wire(&body).ok_or(Error::BrokenBody)?;
         let reply = PeerReply::from(self.log.submit_forwarded(command).await);
@@ -168,11 +183,12 @@ impl App {
 }
 
 /// A body that is too long is read on for a while and thrown away: a client that is still sending would not see the answer.
-async fn collect(body: Body, declared: usize, limit: usize) -> Result<Bytes, Error> {
+async fn collect(body: Body, limit: usize, room: &Semaphore) -> Result<Bytes, Error> {
     let mut frames = body.into_data_stream();
     let mut first = None;
     let mut rest = BytesMut::new();
     let mut len = 0;
+    let mut permits = room.try_acquire_many(0).ok();
     while len <= limit.saturating_mul(2)
         && let Some(frame) = frames.next().await
     {
@@ -180,10 +196,16 @@ async fn collect(body: Body, declared: usize, limit: usize) -> Result<Bytes, Err
         len += frame.len();
         if len > limit {
             rest = BytesMut::new();
-        } else if first.is_none() {
+            continue;
+        }
+        let permit = room.try_acquire_many(frame.len() as u32).map_err(|_| Error::from(SubmitError::Overloaded))?;
+        match &mut permits {
+            Some(permits) => permits.merge(permit),
+            None => permits = Some(permit),
+        }
+        if first.is_none() {
             first = Some(frame);
         } else {
-            rest.reserve(declared.min(limit).saturating_sub(rest.len()).max(frame.len()));
             rest.extend_from_slice(&frame);
         }
     }

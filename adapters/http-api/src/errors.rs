@@ -29,6 +29,12 @@ pub(crate) enum Error {
     Read(#[from] ReadError),
 }
 
+impl From<FetchError> for Error {
+    fn from(error: FetchError) -> Self {
+        Self::Read(error.into())
+    }
+}
+
 impl From<Rejection> for Error {
     fn from(rejection: Rejection) -> Self {
         Self::Submit(rejection.into())

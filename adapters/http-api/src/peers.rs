@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use event_log::{Command, PeerError, PeerReply, Peers};
 
-use crate::app::{PEER_SECRET, PEER_SUBMIT};
+use crate::app::{PEER_HEALTH, PEER_SECRET, PEER_SUBMIT};
 
 const CONNECT: Duration = Duration::from_secs(2);
 const ANSWER: Duration = Duration::from_secs(30);
@@ -19,7 +19,13 @@ pub struct HttpPeers {
 impl HttpPeers {
     /// `secret` is the log's own, from its cluster object.
     pub fn new(secret: String) -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder().connect_timeout(CONNECT).timeout(ANSWER).no_proxy().tcp_nodelay(true).build()?;
+        let client = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .timeout(ANSWER)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .tcp_nodelay(true)
+            .build()?;
         Ok(Self { client, secret })
     }
 }
@@ -32,16 +38,16 @@ impl Peers for HttpPeers {
             let why = error.to_string();
             if error.is_connect() { PeerError::Unreachable(why) } else { PeerError::Lost(why) }
         })?;
-        // Whoever answers there now is not a server of this log.
         if !response.status().is_success() {
-            return Err(PeerError::Unreachable(format!("{} answered {}", url, response.status())));
+            return Err(PeerError::Lost(format!("{url} answered {}", response.status())));
         }
         let body = response.bytes().await.map_err(|error| PeerError::Lost(error.to_string()))?;
         PeerReply::decode(&body)
     }
 
+    /// Alive as a server of this log: whoever else answers there now does not know its secret.
     async fn is_alive(&self, url: &str) -> bool {
-        let answer = self.client.get(format!("{url}/healthz")).timeout(ALIVE).send().await;
+        let answer = self.client.get(format!("{url}{PEER_HEALTH}")).header(PEER_SECRET, &self.secret).timeout(ALIVE).send().await;
         answer.is_ok_and(|response| response.status().is_success())
     }
 }

@@ -56,7 +56,7 @@ pub(crate) async fn dispatch(app: Arc<App>, name: Arc<str>, request: Request<Bod
 }
 
 async fn head(app: &App, name: &str) -> Result<Response<Body>, Error> {
-    app.log.refresh().await;
+    app.log.refreshed().await?;
     let (head, tail) = app.log.head(name)?;
     let mut response = status(StatusCode::OK);
     let out = response.headers_mut();

@@ -112,6 +112,15 @@ impl Subscriptions {
     }
 }
 
+/// Webhook receivers and workers hold a token of the wake they were given, not the service secret; the public keys are public.
+pub(crate) fn carries_own_authority(path: &str) -> bool {
+    use routes::{Action, Route};
+    match routes::parse(path) {
+        Some(Route::Jwks | Route::Action(_, Action::Callback | Action::Ack | Action::Release)) => true,
+        Some(Route::Action(_, Action::Claim) | Route::Subscription(_) | Route::Streams(_) | Route::Stream(..)) | None => false,
+    }
+}
+
 impl Drop for Subscriptions {
     fn drop(&mut self) {
         for task in self.tasks.lock().drain(..) {

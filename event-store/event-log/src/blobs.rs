@@ -17,6 +17,15 @@ pub fn path(sha256: &[u8; 32]) -> Path {
     Path::from(format!("blobs/{}/{hex}", &hex[..2]))
 }
 
+pub(crate) fn needed(command: &Command) -> bool {
+    let large = |payload: &Payload| matches!(&payload.body, Body::Inline(data) if data.len() > INLINE_MAX);
+    command.changes.iter().any(|(_, change)| match change {
+        Change::Create(create) => create.payload.as_ref().is_some_and(|p| p.as_ref().is_ok_and(large)),
+        Change::Append(append) => append.payload.as_ref().is_ok_and(large),
+        Change::Close { .. } | Change::Delete | Change::Renew | Change::Expire => false,
+    })
+}
+
 pub(crate) async fn spill(core: &Core, command: &mut Command) -> Result<(), SubmitError> {
     for (_, change) in &mut command.changes {
         let payload = match change {

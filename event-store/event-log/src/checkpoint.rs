@@ -52,6 +52,7 @@ pub fn encode(cluster: u128, state: &State) -> Bytes {
         raw.put_blob(name.as_bytes());
         encode_stream(&mut raw, stream);
     }
+    raw.put_varint(state.commands.forgotten);
     raw.put_varint(state.commands.in_order().len() as u64);
     for (id, receipt) in state.commands.in_order() {
         raw.extend_from_slice(&id.to_le_bytes());
@@ -111,6 +112,7 @@ fn decode_state(input: &mut Reader) -> Result<State, DecodeError> {
         }
         state.streams.insert(name, stream);
     }
+    state.commands.forgotten = input.varint()?;
     for _ in 0..input.count()? {
         let id = u128::from_le_bytes(input.array()?);
         state.commands.remember(id, decode_receipt(input)?);

@@ -9,6 +9,10 @@ use crate::offset::Offset;
 use crate::record::{CommandId, Op, Payload, Record, Stamp};
 use crate::stream::{Producer, Table, token};
 
+/// A slot takes 4 MiB and one command more, and must stay well below what a reader accepts.
+const COMMAND_MAX: usize = 16 << 20;
+pub const MESSAGES_MAX: usize = 1 << 20;
+
 /// A command id made of names: the same names, the same command.
 #[must_use]
 pub fn command_id(parts: &[&str]) -> CommandId {
@@ -26,6 +30,8 @@ pub fn command_id(parts: &[&str]) -> CommandId {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Command {
     pub id: Option<CommandId>,
+    /// Set when an earlier attempt may have been written: the log's head before that attempt.
+    pub since: Option<u64>,
     /// Streams that were read to make this command, and where they then stood.
     pub expect: Vec<Expect>,
     pub changes: Vec<(Arc<str>, Change)>,
@@ -87,19 +93,47 @@ pub struct Append {
 impl Command {
     #[must_use]
     pub fn one(stream: impl Into<Arc<str>>, change: Change) -> Self {
-        Self { id: None, expect: Vec::new(), changes: vec![(stream.into(), change)] }
+        Self { id: None, since: None, expect: Vec::new(), changes: vec![(stream.into(), change)] }
     }
 
     /// Payload bytes carried, for bounding queues and slots.
     #[must_use]
     pub fn weight(&self) -> usize {
+        let text = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+        let stamp = |stamp: &Option<Stamp>| stamp.as_ref().map_or(0, |stamp| stamp.id.len() + 20);
         let bytes = |change: &Change| match change {
-            Change::Create(Create { payload: Some(Ok(payload)), .. }) | Change::Append(Append { payload: Ok(payload), .. }) => {
-                payload.len()
+            Change::Create(create) => {
+                let prefix =
+                    create.fork.as_ref().and_then(|fork| fork.prefix.as_ref()).map_or(0, |(_, payload)| payload.weight());
+                let source = create.fork.as_ref().map_or(0, |fork| fork.source.len());
+                let payload = create.payload.as_ref().and_then(|p| p.as_ref().ok()).map_or(0, Payload::weight);
+                prefix + source + payload + text(&create.content_type)
             }
-            Change::Create(_) | Change::Append(_) | Change::Close { .. } | Change::Delete | Change::Renew | Change::Expire => 0,
+            Change::Append(append) => {
+                let payload = append.payload.as_ref().map_or(0, Payload::weight);
+                payload + text(&append.content_type) + text(&append.stream_seq) + stamp(&append.producer)
+            }
+            Change::Close { producer } => stamp(producer),
+            Change::Delete | Change::Renew | Change::Expire => 0,
         };
-        self.changes.iter().map(|(name, change)| name.len() + bytes(change) + 64).sum()
+        self.changes.iter().map(|(name, change)| 2 * name.len() + bytes(change) + 128).sum()
+    }
+
+    /// Bounds what one command can make of a slot, however it is put together.
+    pub(crate) fn check_size(&self) -> Result<(), Rejection> {
+        let messages = |payload: Option<&Payload>| payload.and_then(|p| p.cuts.as_ref()).map_or(0, |cuts| cuts.len());
+        let most = self.changes.iter().map(|(_, change)| match change {
+            Change::Create(create) => messages(create.payload.as_ref().and_then(|p| p.as_ref().ok())),
+            Change::Append(append) => messages(append.payload.as_ref().ok()),
+            Change::Close { .. } | Change::Delete | Change::Renew | Change::Expire => 0,
+        });
+        if most.max().unwrap_or(0) > MESSAGES_MAX {
+            return Err(Rejection::TooLarge(format!("one append holds at most {MESSAGES_MAX} messages")));
+        }
+        if self.weight() > COMMAND_MAX {
+            return Err(Rejection::TooLarge(format!("one command holds at most {COMMAND_MAX} bytes besides large payloads")));
+        }
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::cache::Cache;
 use crate::chain::Verdict;
@@ -88,11 +89,15 @@ pub(crate) struct Core {
     pub(crate) failed: watch::Sender<Option<String>>,
     pub(crate) owner: AtomicBool,
     pub(crate) counters: Counters,
+    /// When the store last told this server where the head is.
+    pub(crate) heard: Mutex<Instant>,
     /// Slot bytes that went by since the last checkpoint.
     pub(crate) unsaved: AtomicU64,
 }
 
-const FETCH_ATTEMPTS: u32 = 4;
+pub(crate) const FETCH_ATTEMPTS: u32 = 4;
+/// An idle owner looks at the log once a second.
+const LATELY: Duration = Duration::from_millis(2_500);
 
 impl Core {
     pub(crate) async fn fetch_bytes(&self, n: u64) -> Result<Option<Bytes>, FetchError> {
@@ -159,6 +164,14 @@ impl Core {
         }
         self.head.send_replace(n + 1);
         Ok(verdict)
+    }
+
+    pub(crate) fn hear(&self) {
+        *self.heard.lock() = Instant::now();
+    }
+
+    pub(crate) fn heard_lately(&self) -> bool {
+        self.heard.lock().elapsed() < LATELY
     }
 
     pub(crate) fn fail(&self, why: &dyn std::fmt::Display) {

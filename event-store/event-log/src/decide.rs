@@ -15,6 +15,8 @@ pub const DEFAULT_CONTENT_TYPE: &str = "application/octet-stream";
 pub(crate) enum Decision {
     /// A retry of a command that the log already holds.
     Known(Receipt),
+    /// A retry of a command whose first attempt is older than the ids the log remembers.
+    Forgotten,
     New {
         records: Vec<Record>,
         outcomes: Vec<Outcome>,
@@ -29,6 +31,9 @@ pub(crate) fn decide(draft: Draft<'_>, ordinal: u64, command: &Command) -> Resul
         && let Some(receipt) = draft.receipt(id)
     {
         return Ok(Decision::Known(receipt));
+    }
+    if command.since.is_some_and(|since| since < draft.forgotten()) {
+        return Ok(Decision::Forgotten);
     }
     for expect in &command.expect {
         let actual = match draft.find(&expect.stream) {
@@ -122,6 +127,10 @@ impl Deciding<'_> {
         }
         let payload = create.payload.clone().transpose().map_err(Rejection::BadBody)?;
         let (created, prefix) = self.born(create)?;
+        let json = media_type(&created.content_type).eq_ignore_ascii_case("application/json");
+        if [&prefix, &payload].into_iter().flatten().any(|payload| payload.cuts.is_some() != json) {
+            return Err(Rejection::ContentType);
+        }
         self.record(stream, Op::Created(created));
         for payload in [prefix, payload].into_iter().flatten().filter(|p| !p.is_empty()) {
             self.append_payload(stream, payload);

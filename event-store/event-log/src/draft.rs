@@ -98,6 +98,11 @@ impl<'a> Draft<'a> {
         if same { self.base.producer(name, id) } else { None }
     }
 
+    /// Commands at or before this position are not all remembered.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.base.commands.forgotten
+    }
+
     pub(crate) fn receipt(&self, id: CommandId) -> Option<Receipt> {
         self.ahead.commands.get(&id).map(|(_, receipt)| receipt).or_else(|| self.base.commands.get(id)).cloned()
     }

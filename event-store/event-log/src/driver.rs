@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::chain::{Chain, Verdict};
 use crate::command::{Command, Receipt, SubmitError};
-use crate::core::{Core, FetchError};
+use crate::core::{Core, Damage, FetchError};
 use crate::decide::{Decision, decide};
 use crate::draft::{Ahead, Draft};
 use crate::peers::Peers;
@@ -145,6 +145,7 @@ impl Driver {
 
     /// Runs until every handle is dropped, or the log turns out to be damaged.
     pub(crate) async fn run(mut self) {
+        let _witness = Witness(self.core.clone());
         loop {
             match self.turn().await {
                 Ok(()) => {}
@@ -200,7 +201,7 @@ impl Driver {
     /// Takes a request and everything that has queued up behind it.
     async fn admit(&mut self, first: Request) -> Result<(), Halt> {
         let (mut batch, refreshes) = self.gather(first);
-        if self.flights.is_empty() && !self.owns() {
+        if self.flights.is_empty() {
             if !refreshes.is_empty()
                 && let Err(halt) = self.catch_up().await
             {
@@ -208,7 +209,7 @@ impl Driver {
                 self.backlog.extend(refreshes.into_iter().map(Request::Refresh));
                 return Err(halt);
             }
-            if !batch.is_empty() {
+            if !batch.is_empty() && !self.owns() {
                 batch = self.route(batch).await?;
             }
         }
@@ -260,6 +261,7 @@ impl Driver {
             let ordinal = chain.records + records.len() as u64;
             let result = match decide(draft, ordinal, &submission.command) {
                 Ok(Decision::Known(receipt)) => Ok(receipt),
+                Ok(Decision::Forgotten) => Err(SubmitError::Unknown("too long ago to tell whether it was written".into())),
                 Ok(Decision::New { records: new, outcomes, changes }) => {
                     let position = if new.is_empty() { chain.next } else { chain.next + 1 };
                     let receipt = Receipt { position, outcomes };
@@ -337,7 +339,11 @@ impl Driver {
                 counters.bytes_written.fetch_add(flight.bytes.len() as u64, Ordering::Relaxed);
                 counters.records_written.fetch_add(flight.slot.records.len() as u64, Ordering::Relaxed);
                 let verdict = self.core.absorb(flight.slot, flight.bytes.len()).map_err(FetchError::from)?;
-                debug_assert_eq!(verdict, Verdict::Data, "our slot chains on the slots before it");
+                if verdict != Verdict::Data {
+                    let what = "a slot of ours does not chain on the slots before it".to_owned();
+                    return Err(FetchError::from(Damage { key: self.core.store.slots.key(n), what }).into());
+                }
+                self.core.hear();
                 self.ahead.settle(n);
                 flight.answers.into_iter().for_each(Answer::send);
                 Ok(())
@@ -379,7 +385,10 @@ impl Driver {
             let next = self.core.state.read().chain.next;
             match self.core.fetch_bytes(next).await? {
                 Some(bytes) => self.take(&bytes)?,
-                None => return Ok(()),
+                None => {
+                    self.core.hear();
+                    return Ok(());
+                }
             };
         }
     }
@@ -399,6 +408,17 @@ impl Driver {
                 let refusal = submission.humble(SubmitError::NotWritten(error.to_string()));
                 let _ = submission.reply.send(Err(refusal));
             }
+        }
+    }
+}
+
+/// A driver that panics must not leave a server that looks well.
+struct Witness(Arc<Core>);
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(&"the writer of the log has failed");
         }
     }
 }

@@ -17,7 +17,7 @@ impl Hub {
         let mut waiting = self.waiting.lock();
         let name: Arc<str> = waiting.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone());
         let changes = waiting.entry(name.clone()).or_insert_with(|| watch::channel(0).0).subscribe();
-        Tail { hub: self.clone(), name, changes }
+        Tail { hub: self.clone(), name, changes: Some(changes) }
     }
 
     pub(crate) fn wake<'a>(&self, names: impl Iterator<Item = &'a Arc<str>>) {
@@ -46,22 +46,28 @@ impl Hub {
 pub struct Tail {
     hub: Arc<Hub>,
     name: Arc<str>,
-    changes: watch::Receiver<u64>,
+    /// Gone only while the tail is being dropped.
+    changes: Option<watch::Receiver<u64>>,
 }
 
 impl Tail {
     /// Returns when the stream may have changed since this was last called (or since the subscription).
     pub async fn changed(&mut self) {
-        if self.changes.changed().await.is_err() {
-            std::future::pending::<()>().await;
+        if let Some(changes) = &mut self.changes
+            && changes.changed().await.is_ok()
+        {
+            return;
         }
+        std::future::pending::<()>().await;
     }
 }
 
 impl Drop for Tail {
     fn drop(&mut self) {
         let mut waiting = self.hub.waiting.lock();
-        if waiting.get(&self.name).is_some_and(|sender| sender.receiver_count() <= 1) {
+        // Under the lock, or two that go at once would each take the other for still there.
+        self.changes = None;
+        if waiting.get(&self.name).is_some_and(|sender| sender.receiver_count() == 0) {
             waiting.remove(&self.name);
         }
     }

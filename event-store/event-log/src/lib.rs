@@ -46,7 +46,7 @@ pub use offset::Offset;
 pub use open::OpenLogError;
 pub use peers::{NoPeers, PeerError, PeerReply, Peers};
 pub use read::{From, Page, ReadError};
-pub use record::{Appended, Body, CommandId, Created, Fork, Op, Payload, Record, Stamp};
+pub use record::{Appended, Body, CommandId, Created, Fork, Joiner, Op, Payload, Record, Stamp};
 pub use slot::{Digest, Header, Kind, Slot, decode as decode_slot, encode as encode_slot};
 pub use state::State;
 pub use store::{Cluster, Store, StoreUrl};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::future::join_all;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -13,7 +14,9 @@ use tokio::task::JoinHandle;
 use crate::blobs;
 use crate::checkpoint;
 use crate::command::{Change, Command, Receipt, Rejection, SubmitError};
-use crate::core::{Core, Counters};
+use crate::core::{Core, Counters, FetchError};
+use crate::decide::decide;
+use crate::draft::{Ahead, Draft};
 use crate::driver::{Driver, Request, Submission};
 use crate::hub::Tail;
 use crate::keeper::Keeper;
@@ -26,6 +29,7 @@ use crate::world::{RealWorld, World};
 const QUEUE_COMMANDS: usize = 16_384;
 const QUEUE_BYTES: usize = 64 << 20;
 const QUEUE_PATIENCE: Duration = Duration::from_secs(10);
+const REFRESH_PATIENCE: Duration = Duration::from_secs(10);
 const REAP_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
@@ -202,6 +206,10 @@ impl Log {
     }
 
     async fn enqueue(&self, mut command: Command, forwarded: bool) -> Result<Receipt, SubmitError> {
+        command.check_size()?;
+        if blobs::needed(&command) {
+            self.refuse_early(&command).await?;
+        }
         blobs::spill(&self.core, &mut command).await?;
         let weight = command.weight().min(QUEUE_BYTES) as u32;
         let room = self.inner.room.clone().acquire_many_owned(weight);
@@ -221,19 +229,37 @@ impl Log {
         }
     }
 
+    /// What is refused anyway should not leave its payload behind.
+    async fn refuse_early(&self, command: &Command) -> Result<(), SubmitError> {
+        self.refresh().await;
+        let state = self.core.state.read();
+        let nothing = Ahead::default();
+        let draft = Draft::new(&state, &nothing, self.now_ms());
+        decide(draft, state.chain.records, command).map(|_| ()).map_err(Into::into)
+    }
+
     fn why_failed(&self) -> String {
         self.core.failed.borrow().clone().unwrap_or_else(|| "the server is stopping".into())
     }
 
-    /// Returns when everything that was durable before the call can be read here. Free for the owner.
-    pub async fn refresh(&self) {
-        if self.is_owner() {
-            return;
+    /// Returns when everything that was durable before the call can be read here. Free for an owner that has lately heard from
+    /// the store; another may have been deposed without knowing.
+    pub async fn refreshed(&self) -> Result<(), FetchError> {
+        if self.is_owner() && self.core.heard_lately() {
+            return Ok(());
         }
         let (done, refreshed) = oneshot::channel();
-        if self.inner.requests.send(Request::Refresh(done)).await.is_ok() {
-            let _ = refreshed.await;
+        let asked = async { self.inner.requests.send(Request::Refresh(done)).await.is_ok() && refreshed.await.is_ok() };
+        match tokio::time::timeout(REFRESH_PATIENCE, asked).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(FetchError::Unavailable(self.why_failed())),
+            Err(_) => Err(FetchError::Unavailable("the store does not answer".into())),
         }
+    }
+
+    /// The same for callers that are content with what is known here.
+    pub async fn refresh(&self) {
+        let _ = self.refreshed().await;
     }
 
     /// Looks at a stream. `None` if it does not exist or has expired.
@@ -267,7 +293,7 @@ impl Log {
         let Some((name, stream)) = state.streams.get_key_value(name) else { return };
         let Some(ttl) = stream.head.config.ttl_seconds else { return };
         stream.last_read.store(now, Ordering::Relaxed);
-        let due = now.saturating_sub(stream.head.touched) >= ttl.saturating_mul(250).max(500);
+        let due = now.saturating_sub(stream.head.touched) >= renew_after(ttl);
         if !due || !self.inner.renewing.lock().insert(name.clone()) {
             return;
         }
@@ -302,6 +328,11 @@ impl Log {
     }
 }
 
+/// A read this long after the last renewal is put into the log.
+pub(crate) fn renew_after(ttl_seconds: u64) -> u64 {
+    ttl_seconds.saturating_mul(250).max(500)
+}
+
 /// Puts the end of expired streams into the log, so that every server and every replay agrees on it.
 async fn reap(inner: std::sync::Weak<Inner>, core: Arc<Core>) {
     loop {
@@ -315,12 +346,11 @@ async fn reap(inner: std::sync::Weak<Inner>, core: Arc<Core>) {
             let ended = |name: &&Arc<str>| state.stream(name).is_some_and(|s| !s.head.deleted && s.expired(now));
             state.mortal.iter().filter(ended).cloned().collect()
         };
-        for name in over {
-            let Some(inner) = inner.upgrade() else { return };
-            let log = Log { core: core.clone(), inner };
-            if let Err(error) = log.submit(Command::one(name.clone(), Change::Expire)).await {
-                tracing::warn!(stream = %name, %error, "an expired stream could not be removed yet");
-            }
+        let Some(inner) = inner.upgrade() else { return };
+        let log = Log { core: core.clone(), inner };
+        let ends = over.iter().map(|name| log.submit(Command::one(name.clone(), Change::Expire)));
+        for error in join_all(ends).await.into_iter().filter_map(Result::err) {
+            tracing::warn!(%error, "an expired stream could not be removed yet");
         }
     }
 }

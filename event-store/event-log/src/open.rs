@@ -7,11 +7,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::cache::Cache;
 use crate::checkpoint;
 use crate::core::{Core, Counters, Damage, FetchError};
-use crate::follow::{Cursor, chain_at};
+use crate::follow::{Cursor, FollowError, chain_at};
 use crate::hub::Hub;
 use crate::log::{Log, Options};
 use crate::state::State;
@@ -74,7 +75,10 @@ impl Core {
                     *self.state.write() = state;
                     return Ok(());
                 }
-                Err(error) => tracing::error!(%key, %error, "checkpoint does not fit the log, trying an older one"),
+                Err(FollowError::Fetch(error @ (FetchError::Unavailable(_) | FetchError::Fatal(_)))) => return Err(error),
+                Err(error @ (FollowError::Fetch(FetchError::Damaged(_)) | FollowError::OtherHistory(_))) => {
+                    tracing::error!(%key, %error, "checkpoint does not fit the log, trying an older one");
+                }
             }
         }
         Ok(())
@@ -136,13 +140,15 @@ impl Core {
         Ok(())
     }
 
-    /// Reads since the last renewal in the log are not known any more; lifetimes count from now instead.
-    fn forgive_unseen_reads(&self) {
+    /// Reads that another server, or an earlier life of this one, had only in memory cannot be known. None of them was later than
+    /// the next renewal would have been, so that is when the streams are taken to be read last.
+    pub(crate) fn forgive_unseen_reads(&self) {
         let now = self.world.now_ms();
         let state = self.state.read();
         for stream in state.mortal.iter().filter_map(|name| state.stream(name)) {
-            if stream.head.deadline(0).is_some_and(|deadline| deadline > now) {
-                stream.last_read.store(now, std::sync::atomic::Ordering::Relaxed);
+            if let Some(ttl) = stream.head.config.ttl_seconds {
+                let unseen = stream.head.touched.saturating_add(crate::log::renew_after(ttl)).min(now);
+                stream.last_read.fetch_max(unseen, std::sync::atomic::Ordering::Relaxed);
             }
         }
     }
@@ -160,6 +166,7 @@ impl Core {
             failed: watch::Sender::new(None),
             owner: AtomicBool::new(false),
             counters: Counters::default(),
+            heard: Mutex::new(Instant::now()),
             unsaved: AtomicU64::new(0),
         }
     }

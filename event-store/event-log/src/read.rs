@@ -1,13 +1,17 @@
 //! Reading one stream: bounded pages, cut the same way for every reader.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
+use object_store::path::Path;
 
 use crate::blobs;
-use crate::core::{Cached, Core, Damage, FetchError, Value};
+use crate::codec::DecodeError;
+use crate::core::{Cached, Core, Damage, FETCH_ATTEMPTS, FetchError, Value};
 use crate::decide::locate;
 use crate::log::Log;
 use crate::offset::Offset;
@@ -278,11 +282,8 @@ impl Core {
         }
         let path = pack::path(pack.from, pack.to);
         let range = u64::from(offset)..u64::from(offset) + u64::from(len);
-        let found = match self.store.objects.get_range(&path, range.clone()).await {
-            Ok(bytes) => pack::decode_block(&bytes).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        match found {
+        let block = self.range(&path, range.clone()).await?.ok_or(DecodeError::Truncated);
+        match block.and_then(|block| pack::decode_block(&block)) {
             Ok(records) => {
                 let weight = records.iter().map(Record::weight).sum();
                 let records = Arc::new(records);
@@ -290,14 +291,33 @@ impl Core {
                 Ok(records)
             }
             Err(why) => {
-                tracing::error!(key = %path, ?range, why, "pack block unusable, reading the slots instead");
-                self.records_in_slots(piece, pack.from, pack.to).await
+                tracing::error!(key = %path, ?range, %why, "pack block missing or damaged, reading the slots instead");
+                Ok(Arc::new(self.records_in_slots(piece, pack.from, pack.to).await?))
             }
         }
     }
 
+    /// `None` if the object is not there, or not that long.
+    async fn range(&self, path: &Path, range: Range<u64>) -> Result<Option<Bytes>, FetchError> {
+        let mut pause = Duration::from_millis(20);
+        for attempt in 1.. {
+            match self.store.objects.get_range(path, range.clone()).await {
+                Ok(bytes) => return Ok(Some(bytes)),
+                Err(object_store::Error::NotFound { .. }) => return Ok(None),
+                Err(error) => match self.store.objects.head(path).await {
+                    Ok(meta) if meta.size < range.end => return Ok(None),
+                    _ if attempt < FETCH_ATTEMPTS => tracing::warn!(key = %path, %error, "pack read failed, trying again"),
+                    _ => return Err(FetchError::Unavailable(error.to_string())),
+                },
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        Ok(None)
+    }
+
     /// Packs are derived: without one, the same records are in the slots it covered.
-    async fn records_in_slots(&self, piece: &Piece, from: u64, to: u64) -> Result<Arc<Vec<Record>>, FetchError> {
+    async fn records_in_slots(&self, piece: &Piece, from: u64, to: u64) -> Result<Vec<Record>, FetchError> {
         let mut found = Vec::new();
         for n in from..to {
             if self.state.read().skips.contains(&n) {
@@ -310,12 +330,15 @@ impl Core {
             });
             found.extend(ours.cloned());
         }
-        Ok(Arc::new(found))
+        Ok(found)
     }
 }
 
 /// The next extents from `position` on, through the sources of a fork.
 fn plan(state: &State, name: &str, head: &Head, position: u64) -> Vec<Piece> {
+    if state.head(name).is_none_or(|now| now.config.generation != head.config.generation) {
+        return Vec::new();
+    }
     let mut owner = (Arc::<str>::from(name), head.clone(), head.tail);
     while !owner.1.owns(position + 1) {
         let Some(fork) = owner.1.config.fork.clone() else { break };

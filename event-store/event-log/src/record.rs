@@ -88,6 +88,30 @@ pub enum Body {
     },
 }
 
+/// Puts a payload of messages together.
+#[derive(Debug, Default)]
+pub struct Joiner {
+    joined: Vec<u8>,
+    cuts: Vec<u32>,
+}
+
+impl Joiner {
+    pub fn push(&mut self, text: &str) {
+        if !self.cuts.is_empty() {
+            self.joined.push(b',');
+        }
+        self.joined.extend_from_slice(text.as_bytes());
+        self.cuts.push(self.joined.len() as u32);
+    }
+
+    /// `None` without messages.
+    #[must_use]
+    pub fn finish(self) -> Option<Payload> {
+        let cuts = (!self.cuts.is_empty()).then(|| self.cuts.into());
+        cuts.map(|cuts| Payload { body: Body::Inline(self.joined.into()), cuts: Some(cuts) })
+    }
+}
+
 impl Payload {
     #[must_use]
     pub fn bytes(data: Bytes) -> Self {
@@ -97,16 +121,9 @@ impl Payload {
     /// Messages are kept as their exact text, joined by commas, so that any run of them is one contiguous slice.
     #[must_use]
     pub fn messages<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut joined = Vec::new();
-        let mut cuts = Vec::new();
-        for text in texts {
-            if !cuts.is_empty() {
-                joined.push(b',');
-            }
-            joined.extend_from_slice(text.as_bytes());
-            cuts.push(joined.len() as u32);
-        }
-        Self { body: Body::Inline(joined.into()), cuts: Some(cuts.into()) }
+        let mut joiner = Joiner::default();
+        texts.into_iter().for_each(|text| joiner.push(text));
+        joiner.finish().unwrap_or(Self { body: Body::Inline(Bytes::new()), cuts: Some(Box::default()) })
     }
 
     #[must_use]
@@ -115,6 +132,15 @@ impl Payload {
             Body::Inline(data) => data.len(),
             Body::Blob { len, .. } => *len as usize,
         }
+    }
+
+    /// Bytes it takes in a record.
+    pub(crate) fn weight(&self) -> usize {
+        let body = match &self.body {
+            Body::Inline(data) => data.len(),
+            Body::Blob { .. } => 40,
+        };
+        body + self.cuts.as_ref().map_or(0, |cuts| cuts.len() * std::mem::size_of::<u32>())
     }
 
     #[must_use]
@@ -161,16 +187,24 @@ mod flag {
     pub(super) const TTL: u8 = 16;
     pub(super) const EXPIRES: u8 = 32;
     pub(super) const FORK: u8 = 64;
+
+    pub(super) fn known(kind: u8) -> u8 {
+        COMMAND
+            | match kind {
+                super::kind::CREATED => TTL | EXPIRES | FORK,
+                super::kind::APPENDED => PRODUCER | STREAM_SEQ | CLOSE,
+                super::kind::CLOSED => PRODUCER,
+                _ => 0,
+            }
+    }
 }
 
 impl Record {
     /// Bytes it holds in memory.
     pub(crate) fn weight(&self) -> usize {
         let payload = match &self.op {
-            Op::Appended(a) if matches!(a.payload.body, Body::Inline(_)) => {
-                a.payload.len() + a.payload.cuts.as_ref().map_or(0, |c| c.len() * 4)
-            }
-            Op::Appended(_) | Op::Created(_) | Op::Closed { .. } | Op::Deleted { .. } | Op::Renewed => 0,
+            Op::Appended(a) => a.payload.weight(),
+            Op::Created(_) | Op::Closed { .. } | Op::Deleted { .. } | Op::Renewed => 0,
         };
         std::mem::size_of::<Self>() + self.stream.len() + payload
     }
@@ -204,6 +238,9 @@ impl Record {
     pub(crate) fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         let kind = input.byte()?;
         let flags = input.byte()?;
+        if flags & !flag::known(kind) != 0 {
+            return Err(DecodeError::Malformed("unknown record flag: written by a newer version?"));
+        }
         let stream = input.text()?.into();
         let time = input.varint()?;
         let command = if flags & flag::COMMAND == 0 { None } else { Some(u128::from_le_bytes(input.array()?)) };

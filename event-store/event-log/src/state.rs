@@ -36,6 +36,8 @@ pub struct PackRef {
 pub struct Commands {
     receipts: HashMap<CommandId, Receipt>,
     order: VecDeque<CommandId>,
+    /// The position of the newest receipt that is no longer remembered.
+    pub(crate) forgotten: u64,
 }
 
 impl Commands {
@@ -51,7 +53,7 @@ impl Commands {
         if self.order.len() > COMMANDS_KEPT
             && let Some(oldest) = self.order.pop_front()
         {
-            self.receipts.remove(&oldest);
+            self.forgotten = self.receipts.remove(&oldest).map_or(self.forgotten, |receipt| receipt.position);
         }
     }
 

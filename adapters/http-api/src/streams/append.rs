@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, Response, StatusCode, header};
 use bytes::Bytes;
-use event_log::{Append, Change, Command, Expect, Head, Offset, Outcome, Payload, ReadError, Stamp, Status};
+use event_log::{Append, Change, Command, Expect, Head, Offset, Outcome, Payload, ReadError, Rejection, Stamp, Status};
 
 use super::{asks_to_close, headers, json, producer};
 use crate::app::{App, status};
@@ -14,8 +14,8 @@ use crate::errors::Error;
 pub(super) async fn append(app: &App, name: Arc<str>, request: Request<Body>) -> Result<Response<Body>, Error> {
     let (parts, body) = request.into_parts();
     let stamp = producer(&parts.headers)?;
-    let body = app.body(&parts.headers, body).await?;
-    let head = find(app, &name).await?;
+    let body = app.body(body).await?;
+    let (head, tail) = find(app, &name).await?;
     let close = asks_to_close(&parts.headers);
     let close_only = body.is_empty() && close;
     let change = if close_only {
@@ -24,8 +24,9 @@ pub(super) async fn append(app: &App, name: Arc<str>, request: Request<Body>) ->
         Change::Append(appending(&parts.headers, &head, body, stamp.clone(), close)?)
     };
     let command = Command {
-        id: headers::single(&parts.headers, &headers::IDEMPOTENCY_KEY)?.map(|key| command_id(&name, key)),
-        expect: expectation(&parts.headers, &name)?.into_iter().collect(),
+        id: headers::single(&parts.headers, &headers::IDEMPOTENCY_KEY)?.map(|key| command_id(&name, &head, key)),
+        since: None,
+        expect: expectation(&parts.headers, &name, tail)?.into_iter().collect(),
         changes: vec![(name, change)],
     };
     let receipt = app.log.submit(command).await?;
@@ -34,12 +35,12 @@ pub(super) async fn append(app: &App, name: Arc<str>, request: Request<Body>) ->
 }
 
 /// The stream as it is here, or as it is elsewhere if this server has not heard of it.
-async fn find(app: &App, name: &str) -> Result<Head, Error> {
+async fn find(app: &App, name: &str) -> Result<(Head, Offset), Error> {
     match app.log.head(name) {
-        Ok((head, _)) => Ok(head),
+        Ok(found) => Ok(found),
         Err(ReadError::NotFound) if !app.log.is_owner() => {
-            app.log.refresh().await;
-            Ok(app.log.head(name)?.0)
+            app.log.refreshed().await?;
+            Ok(app.log.head(name)?)
         }
         Err(error) => Err(error.into()),
     }
@@ -51,8 +52,11 @@ fn appending(headers: &HeaderMap, head: &Head, body: Bytes, producer: Option<Sta
     }
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::trim).filter(|v| !v.is_empty());
     let content_type = content_type.ok_or(Error::Bad("an append needs a Content-Type"))?;
+    headers::short(content_type)?;
     let payload = if head.config.is_json() { json::messages(&body) } else { Ok(Payload::bytes(own(&body))) };
-    let stream_seq = headers::single(headers, &headers::STREAM_SEQ)?.map(Into::into);
+    let stream_seq = headers::single(headers, &headers::STREAM_SEQ)?;
+    headers::short(stream_seq.unwrap_or_default())?;
+    let stream_seq = stream_seq.map(Into::into);
     Ok(Append { content_type: Some(content_type.into()), payload, producer, stream_seq, close })
 }
 
@@ -61,15 +65,19 @@ pub(super) fn own(body: &Bytes) -> Bytes {
     Bytes::copy_from_slice(body)
 }
 
-/// A key is meant per stream; the log's ids are global.
-fn command_id(name: &str, key: &str) -> u128 {
-    event_log::command_id(&[name, key])
+/// A key is meant for this incarnation of this stream; the log's ids are global.
+fn command_id(name: &str, head: &Head, key: &str) -> u128 {
+    event_log::command_id(&[name, &head.config.generation.to_string(), key])
 }
 
 /// `If-Match` with an offset makes an append conditional on the tail.
-fn expectation(headers: &HeaderMap, name: &Arc<str>) -> Result<Option<Expect>, Error> {
+fn expectation(headers: &HeaderMap, name: &Arc<str>, tail: Offset) -> Result<Option<Expect>, Error> {
     let Some(token) = headers::single(headers, &header::IF_MATCH)? else { return Ok(None) };
     let offset = Offset::parse(token.trim_matches('"')).ok_or(Error::Bad("If-Match takes a stream offset"))?;
+    if offset.generation != 0 && offset.generation != tail.generation {
+        let (expected, actual) = (Some(offset.position), Some(tail.position));
+        return Err(Rejection::Conflict { stream: name.clone(), expected, actual }.into());
+    }
     Ok(Some(Expect { stream: name.clone(), tail: Some(offset.position) }))
 }
 

@@ -16,7 +16,8 @@ use crate::errors::Error;
 pub(super) async fn create(app: &App, name: Arc<str>, request: Request<Body>) -> Result<Response<Body>, Error> {
     let (parts, body) = request.into_parts();
     let (ttl_seconds, expires_at) = lifetime(&parts.headers)?;
-    let body = app.body(&parts.headers, body).await?;
+    headers::short(parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default())?;
+    let body = app.body(body).await?;
     let fork = fork(app, &parts.headers).await?;
     let content_type = content_type(&parts.headers).or_else(|| fork.is_none().then(|| DEFAULT_CONTENT_TYPE.into()));
     let payload = first_payload(app, &body, content_type.as_deref(), fork.as_ref());
@@ -106,7 +107,7 @@ async fn fork(app: &App, headers: &HeaderMap) -> Result<Option<ForkFrom>, Error>
     let at = at.map(|token| Offset::parse(token).ok_or(Error::Bad("Stream-Fork-Offset is not an offset"))).transpose()?;
     let sub = sub.map(|text| plain_number(text).ok_or(Error::Bad("Stream-Fork-Sub-Offset is a whole number"))).transpose()?;
     let sub = sub.unwrap_or(0);
-    app.log.refresh().await;
+    app.log.refreshed().await?;
     let prefix = if sub == 0 { None } else { Some(prefix(app, &source, at, sub).await?) };
     Ok(Some(ForkFrom { source, at, sub, prefix }))
 }

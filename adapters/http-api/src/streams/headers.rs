@@ -72,6 +72,13 @@ pub(crate) fn instant(unix_ms: u64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(|_| unix_ms.to_string(), |at| at.to_string())
 }
 
+const VALUE_MAX: usize = 1_024;
+
+/// Values that are stored are not long.
+pub(crate) fn short(value: &str) -> Result<(), Error> {
+    if value.len() <= VALUE_MAX { Ok(()) } else { Err(Error::Bad("a header that is kept is longer than 1024 bytes")) }
+}
+
 /// A header that may be given once.
 pub(crate) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Error> {
     let mut values = headers.get_all(name).iter();

@@ -1,21 +1,43 @@
 //! JSON bodies as messages: exact text, flattened by one level.
 
+use std::fmt;
+
 use bytes::Bytes;
-use event_log::{BadBody, Payload};
+use event_log::{BadBody, Joiner, Payload};
+use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// One message per element of an array, or the value itself.
 pub(crate) fn messages(body: &Bytes) -> Result<Payload, BadBody> {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    let mut joiner = Joiner::default();
     if first == Some(&b'[') {
-        let values: Vec<&RawValue> = serde_json::from_slice(body).map_err(|_| BadBody::InvalidJson)?;
-        if values.is_empty() {
-            return Err(BadBody::EmptyArray);
-        }
-        return Ok(Payload::messages(values.into_iter().map(RawValue::get)));
+        let mut input = serde_json::Deserializer::from_slice(body);
+        let split = input.deserialize_seq(Elements(&mut joiner)).and_then(|()| input.end());
+        split.map_err(|_| BadBody::InvalidJson)?;
+    } else {
+        let value: &RawValue = serde_json::from_slice(body).map_err(|_| BadBody::InvalidJson)?;
+        joiner.push(value.get());
     }
-    let value: &RawValue = serde_json::from_slice(body).map_err(|_| BadBody::InvalidJson)?;
-    Ok(Payload::messages([value.get()]))
+    joiner.finish().ok_or(BadBody::EmptyArray)
+}
+
+/// Joins elements as they are met: a list of them all could take many times the body.
+struct Elements<'a>(&'a mut Joiner);
+
+impl<'de> Visitor<'de> for Elements<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+        while let Some(element) = elements.next_element::<&RawValue>()? {
+            self.0.push(element.get());
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

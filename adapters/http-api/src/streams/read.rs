@@ -20,7 +20,7 @@ use crate::errors::Error;
 
 pub(super) async fn read(app: Arc<App>, name: Arc<str>, request: Request<Body>) -> Result<Response<Body>, Error> {
     let query = parse(request.uri().query().unwrap_or_default())?;
-    app.log.refresh().await;
+    app.log.refreshed().await?;
     match query.live {
         None => catch_up(&app, &name, query.from, request.headers()).await,
         Some(Live::LongPoll) => live::long_poll(&app, &name, &query).await,

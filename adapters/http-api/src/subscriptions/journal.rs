@@ -85,5 +85,5 @@ pub(super) fn command(position: Option<u64>, recorded: &[Recorded]) -> Command {
         None => Change::Create(Create { content_type, payload: Some(payload), ..Create::default() }),
         Some(_) => Change::Append(Append { content_type: None, payload, producer: None, stream_seq: None, close: false }),
     };
-    Command { id: None, expect: vec![Expect { stream: stream.clone(), tail: position }], changes: vec![(stream, change)] }
+    Command { expect: vec![Expect { stream: stream.clone(), tail: position }], ..Command::one(stream, change) }
 }

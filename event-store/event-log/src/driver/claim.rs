@@ -17,6 +17,7 @@ impl Driver {
             self.catch_up().await?;
             if self.owns() {
                 self.core.owner.store(true, Ordering::Relaxed);
+                self.core.forgive_unseen_reads();
                 self.core.counters.claims.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(epoch = self.core.state.read().chain.epoch, "owner of the log");
                 return Ok(());

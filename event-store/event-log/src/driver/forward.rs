@@ -80,6 +80,7 @@ impl Forward {
             .command
             .id
             .get_or_insert_with(|| u128::from(self.core.world.random()) << 64 | u128::from(self.core.world.random()));
+        let before = *self.core.head.borrow();
         match self.peers.submit(&self.url, &submission.command).await {
             Ok(reply) => match reply.into_result() {
                 Some(result) => {
@@ -98,6 +99,7 @@ impl Forward {
             Err(PeerError::Lost(why)) => {
                 tracing::debug!(why, owner = self.url, "no answer from the owner");
                 submission.maybe_written = true;
+                submission.command.since.get_or_insert(before);
                 let dead = !self.peers.is_alive(&self.url).await;
                 self.retry(submission, dead.then_some(self.owner)).await;
             }

@@ -5,6 +5,7 @@
 //! back. `tail` also holds (without a sync of its own) the number of slots acknowledged: a broken frame beyond them, with nothing
 //! whole behind it, is a write that a crash cut short and nobody was told of; any other broken frame is damage.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -27,6 +28,7 @@ const SLOTS_PER_FILE: u64 = 4096;
 /// Zeros written ahead of the frames, so that a commit overwrites allocated blocks and the sync moves no metadata.
 const RUNWAY: u64 = 1 << 20;
 const RUNWAY_LOW: u64 = 256 << 10;
+const OPEN_FILES: usize = 16;
 
 #[derive(Debug)]
 pub struct LocalSlots {
@@ -37,7 +39,40 @@ pub struct LocalSlots {
 struct Inner {
     directory: PathBuf,
     tail: Mutex<File>,
-    segments: Mutex<std::collections::BTreeMap<u64, Segment>>,
+    segments: Mutex<Segments>,
+    writable: bool,
+}
+
+/// The files in use, each with an open descriptor; the least recently used is closed.
+#[derive(Debug, Default)]
+struct Segments {
+    open: BTreeMap<u64, (u64, Segment)>,
+    clock: u64,
+}
+
+impl Segments {
+    /// The file of slots from `number * SLOTS_PER_FILE` on, opened by `open` if need be.
+    fn get(
+        &mut self,
+        number: u64,
+        open: impl FnOnce() -> Result<Option<Segment>, StoreError>,
+    ) -> Result<Option<&mut Segment>, StoreError> {
+        self.clock += 1;
+        if !self.open.contains_key(&number) {
+            let Some(segment) = open()? else { return Ok(None) };
+            if self.open.len() >= OPEN_FILES
+                && let Some(oldest) = self.open.iter().min_by_key(|(_, (used, _))| *used).map(|(number, _)| *number)
+            {
+                self.open.remove(&oldest);
+            }
+            self.open.insert(number, (self.clock, segment));
+        }
+        let clock = self.clock;
+        Ok(self.open.get_mut(&number).map(|(used, segment)| {
+            *used = clock;
+            segment
+        }))
+    }
 }
 
 impl LocalSlots {
@@ -51,7 +86,7 @@ impl LocalSlots {
         if create {
             File::open(&directory)?.sync_all()?;
         }
-        Ok(Self { inner: Arc::new(Inner { directory, tail: Mutex::new(tail), segments: Mutex::default() }) })
+        Ok(Self { inner: Arc::new(Inner { directory, tail: Mutex::new(tail), segments: Mutex::default(), writable: create }) })
     }
 }
 
@@ -84,16 +119,9 @@ impl Inner {
     fn frame(&self, n: u64, tail: &File) -> Result<Option<Bytes>, StoreError> {
         let number = n / SLOTS_PER_FILE;
         let mut segments = self.segments.lock();
-        let segment = match segments.entry(number) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                let Some(opened) = Segment::open(&self.file(n), number * SLOTS_PER_FILE).map_err(|e| failed(n, e))? else {
-                    return self.absent(n, tail);
-                };
-                entry.insert(opened)
-            }
-        };
-        match segment.read(n).map_err(|e| failed(n, e))? {
+        let opened = segments.get(number, || Segment::open(&self.file(n), number * SLOTS_PER_FILE).map_err(|e| failed(n, e)))?;
+        let Some(segment) = opened else { return self.absent(n, tail) };
+        match segment.read(n, Self::acknowledged(tail)).map_err(|e| failed(n, e))? {
             Frame::Whole(bytes) => Ok(Some(bytes)),
             Frame::Absent => self.absent(n, tail),
             Frame::Broken { n, last: true, .. } if n >= Self::acknowledged(tail) && !self.file(n + SLOTS_PER_FILE).exists() => {
@@ -121,20 +149,16 @@ impl Inner {
     }
 
     fn create_locked(&self, n: u64, bytes: &Bytes, tail: &File) -> Result<Written, StoreError> {
-        if self.frame(n, tail)?.is_some() {
+        let found = self.frame(n, tail)?;
+        if self.confirm(n, found, tail)?.is_some() {
             return Ok(Written::Exists);
         }
         let first = n / SLOTS_PER_FILE * SLOTS_PER_FILE;
         let mut segments = self.segments.lock();
-        let segment = match segments.entry(first / SLOTS_PER_FILE) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(Segment::create(&self.file(n), first).map_err(|e| fatal(n, &e))?)
-            }
-        };
-        if !segment.awaits(n) {
+        let made = || Segment::create(&self.file(n), first).map(Some).map_err(|e| fatal(n, &e));
+        let Some(segment) = segments.get(first / SLOTS_PER_FILE, made)?.filter(|segment| segment.awaits(n)) else {
             return Err(StoreError::transient(name(n), "the slot before it is absent"));
-        }
+        };
         segment.append(n, bytes).map_err(|e| fatal(n, &e))?;
         tail.write_all_at(&(n + 1).to_le_bytes(), 0).map_err(|e| fatal(n, &e))?;
         Ok(if segment.runway() < RUNWAY_LOW { Written::NeedsRunway } else { Written::Created })
@@ -146,10 +170,29 @@ impl Inner {
         if n < Self::acknowledged(&tail) {
             return self.frame(n, &tail);
         }
-        flock(&*tail, FlockOperation::LockShared).map_err(|e| failed(n, e.into()))?;
-        let result = self.frame(n, &tail);
+        let lock = if self.writable { FlockOperation::LockExclusive } else { FlockOperation::LockShared };
+        flock(&*tail, lock).map_err(|e| failed(n, e.into()))?;
+        let result = self.frame(n, &tail).and_then(|found| self.confirm(n, found, &tail));
         let _ = flock(&*tail, FlockOperation::Unlock);
         result
+    }
+
+    /// A whole slot beyond the acknowledged ones was left by a writer that died before its sync or just after. It counts, and so it
+    /// is made durable before anybody is shown it; who may not write does not see it yet.
+    fn confirm(&self, n: u64, found: Option<Bytes>, tail: &File) -> Result<Option<Bytes>, StoreError> {
+        let Some(bytes) = found else { return Ok(None) };
+        if n < Self::acknowledged(tail) {
+            return Ok(Some(bytes));
+        }
+        if !self.writable {
+            return Ok(None);
+        }
+        let mut segments = self.segments.lock();
+        if let Some(segment) = segments.get(n / SLOTS_PER_FILE, || Ok(None))? {
+            segment.rewrite(n, &bytes).map_err(|e| fatal(n, &e))?;
+        }
+        tail.write_all_at(&(n + 1).to_le_bytes(), 0).map_err(|e| fatal(n, &e))?;
+        Ok(Some(bytes))
     }
 
     /// Extends the runway of the file that slot `n` went to, if nobody is waiting.
@@ -159,7 +202,10 @@ impl Inner {
             return Ok(());
         }
         let mut segments = self.segments.lock();
-        let extended = segments.get_mut(&(n / SLOTS_PER_FILE)).map_or(Ok(()), |segment| segment.extend(RUNWAY));
+        let extended = match segments.get(n / SLOTS_PER_FILE, || Ok(None)) {
+            Ok(Some(segment)) => segment.extend(RUNWAY),
+            Ok(None) | Err(_) => Ok(()),
+        };
         let _ = flock(&*tail, FlockOperation::Unlock);
         extended
     }

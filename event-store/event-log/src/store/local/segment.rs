@@ -33,6 +33,12 @@ pub(super) enum Frame {
     },
 }
 
+enum Header {
+    Frame { len: u32 },
+    Zeros,
+    Broken,
+}
+
 impl Segment {
     pub(super) fn open(path: &Path, first: u64) -> io::Result<Option<Self>> {
         let writable = OpenOptions::new().read(true).write(true).open(path);
@@ -55,10 +61,17 @@ impl Segment {
         Ok(Self { file, first, starts: Vec::new(), end: 0, allocated })
     }
 
-    /// Walks forward to slot `n` if it is not known yet. A frame counts only with its checksum right.
-    pub(super) fn read(&mut self, n: u64) -> io::Result<Frame> {
+    /// Walks forward to slot `n` if it is not known yet, over acknowledged frames by their length alone. A frame that is given out
+    /// counts only with its checksum right.
+    pub(super) fn read(&mut self, n: u64, acknowledged: u64) -> io::Result<Frame> {
         let index = (n - self.first) as usize;
         while self.starts.len() < index {
+            if self.first + (self.starts.len() as u64) < acknowledged
+                && let Header::Frame { len } = self.header_at(self.end)?
+            {
+                self.push(u64::from(len));
+                continue;
+            }
             match self.frame_at(self.starts.len(), self.end)? {
                 Frame::Whole(bytes) => self.push(bytes.len() as u64),
                 stopped @ (Frame::Absent | Frame::Broken { .. }) => return Ok(stopped),
@@ -72,6 +85,14 @@ impl Segment {
             self.push(bytes.len() as u64);
         }
         Ok(frame)
+    }
+
+    /// Makes a frame durable that another process may have left unsynced.
+    pub(super) fn rewrite(&mut self, n: u64, bytes: &Bytes) -> io::Result<()> {
+        if let Some(at) = self.starts.get((n - self.first) as usize) {
+            self.file.write_all_at(bytes, at + FRAME_HEADER)?;
+        }
+        self.file.sync_data()
     }
 
     fn push(&mut self, len: u64) {
@@ -92,18 +113,25 @@ impl Segment {
         }
     }
 
-    /// `None`: broken; `Some(None)`: zeros.
-    fn parse_at(&self, at: u64) -> io::Result<Option<Option<Bytes>>> {
+    fn header_at(&self, at: u64) -> io::Result<Header> {
         let mut header = [0; FRAME_HEADER as usize];
         let read = read_up_to(&self.file, &mut header, at)?;
         if header[..read].iter().all(|byte| *byte == 0) {
-            return Ok(Some(None));
+            return Ok(Header::Zeros);
         }
         let len = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
         let check = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
-        if read < header.len() || check != length_check(len) || len > FRAME_MAX {
-            return Ok(None);
-        }
+        let sound = read == header.len() && check == length_check(len) && len <= FRAME_MAX;
+        Ok(if sound { Header::Frame { len } } else { Header::Broken })
+    }
+
+    /// `None`: broken; `Some(None)`: zeros.
+    fn parse_at(&self, at: u64) -> io::Result<Option<Option<Bytes>>> {
+        let len = match self.header_at(at)? {
+            Header::Frame { len } => len,
+            Header::Zeros => return Ok(Some(None)),
+            Header::Broken => return Ok(None),
+        };
         let mut bytes = vec![0; len as usize];
         let read = read_up_to(&self.file, &mut bytes, at + FRAME_HEADER)?;
         let bytes = Bytes::from(bytes);
