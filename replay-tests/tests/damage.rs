@@ -291,7 +291,8 @@ proptest! {
             let _ = pack::decode_index(&bytes);
             let _ = pack::decode(&bytes);
             let _ = pack::decode_block(&bytes);
-            let _ = checkpoint::decode(1, &bytes);
+            let log = bytes.get(8..24).map_or(1, |id| u128::from_le_bytes(id.try_into().unwrap()));
+            let _ = checkpoint::decode(log, &bytes);
         }
     }
 }

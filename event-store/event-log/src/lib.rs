@@ -15,6 +15,8 @@ mod decide;
 mod draft;
 mod driver;
 mod follow;
+#[cfg(test)]
+mod golden;
 mod hub;
 mod keeper;
 mod log;

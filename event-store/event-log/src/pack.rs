@@ -231,6 +231,33 @@ mod tests {
         assert_eq!(index[1].blocks.len(), 2, "a full block is closed");
     }
 
+    proptest::proptest! {
+        #[test]
+        fn an_index_or_block_that_was_altered_and_sealed_again_never_panics(
+            at in 0.0..1.0f64, value in proptest::prelude::any::<u8>(), again in 0.0..1.0f64,
+        ) {
+            let (_, index, records) = built();
+            let mut bytes = encode_index(&index);
+            for at in [at, again] {
+                let at = (bytes.len() as f64 * at) as usize;
+                bytes[at] = value;
+            }
+            let mut pack = bytes.clone();
+            pack.extend_from_slice(blake3::hash(&bytes).as_bytes());
+            pack.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            pack.extend_from_slice(MAGIC);
+            let _ = decode(&pack.into());
+
+            let mut raw = Vec::new();
+            records[..2].iter().for_each(|record| record.encode(&mut raw));
+            let at = (raw.len() as f64 * at) as usize;
+            raw[at] = value;
+            let mut block = Vec::new();
+            write_block(&mut block, 0, &raw);
+            let _ = decode_block(&block.into());
+        }
+    }
+
     #[test]
     fn a_flipped_byte_anywhere_in_block_or_index_is_found() {
         let (bytes, index, _) = built();
