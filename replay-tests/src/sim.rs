@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use event_log::sabotage::{self, Sabotage};
-use event_log::{Cluster, Cursor, Status};
+use event_log::store::slots::ObjectSlots;
+use event_log::{Cluster, Cursor, Status, Store};
 use object_store::memory::InMemory;
 use tokio::task::JoinSet;
 
@@ -83,7 +84,9 @@ async fn simulate(seed: u64, plan: Plan, rng: Rng, trace: bool) -> Run {
     let env = Env::new(plan, rng, trace);
     let objects = Arc::new(InMemory::new());
     let random = || env.draw(Rng::number);
-    let cluster = Cluster::load_or_create(objects.as_ref(), &random).await.expect("memory is an honest store");
+    let slots = Arc::new(ObjectSlots::new(objects.clone(), ObjectSlots::remote_pace()));
+    let store = Store { slots, objects: objects.clone(), url: "memory:".into() };
+    let cluster = Cluster::load_or_create(&store, &random).await.expect("memory is an honest store");
     let net = Net::new(env.clone());
     let history = Arc::new(History::default());
     for server in 0..SERVERS {

@@ -1,5 +1,6 @@
 //! The public Durable Streams suite, whole, against `arbe serve` on every kind of store.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -20,6 +21,8 @@ fn assert_conforms(node: &NodeProject, mut server: ArbeServer, test_timeout: Dur
     let ended = server.stop()?;
     let log = server.log();
     assert_eq!((report.passed, report.total), (TESTS, TESTS), "{report}\n{log}");
+    // Not through print!, which is held back when a test passes: the count is worth seeing.
+    writeln!(std::io::stderr(), "conformance: {} of {} on {}", report.passed, report.total, server.store())?;
     assert!(ended.success(), "{ended}\n{log}");
     assert!(!log.contains("ERROR"), "{log}");
     Ok(())

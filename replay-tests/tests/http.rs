@@ -268,7 +268,7 @@ async fn too_many_messages_in_one_append_are_413() {
 }
 
 #[tokio::test]
-async fn a_reader_that_never_reads_blocks_no_commit() {
+async fn readers_that_never_read_block_no_commit_and_hold_no_memory() {
     use tokio::io::AsyncWriteExt;
     let server = quick().await;
     server.make("s", "text/plain", "").await;
@@ -279,6 +279,7 @@ async fn a_reader_that_never_reads_blocks_no_commit() {
         socket.write_all(b"GET /v1/stream/s?offset=-1&live=sse HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         stuck.push(socket);
     }
+    let before = resident_bytes();
     let body = "x".repeat(100_000);
     let appends = async {
         for _ in 0..100 {
@@ -287,4 +288,11 @@ async fn a_reader_that_never_reads_blocks_no_commit() {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), appends).await.expect("commits go on");
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 120 << 20, "20 stuck readers of 10 MB hold {grown} bytes");
+}
+
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4_096
 }

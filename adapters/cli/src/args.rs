@@ -27,7 +27,7 @@ pub(crate) struct Common {
     /// The log's store: memory:, file:///directory, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix.
     /// Credentials and endpoints come from the usual AWS_…, GOOGLE_… and AZURE_… variables [default: log in the data directory]
     #[arg(long, global = true, env = "ARBE_STORE", value_name = "URL")]
-    pub(crate) store: Option<String>,
+    pub(crate) store: Option<event_log::StoreUrl>,
     /// Print JSON to stdout
     #[arg(long, global = true)]
     pub(crate) json: bool,

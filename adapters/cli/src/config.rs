@@ -49,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) body_limit: usize,
 }
 
+const LONG_POLL_MAX: Duration = Duration::from_secs(3_600);
+const MEMORY_MIB_MAX: usize = 1 << 20;
 /// A body is held in memory whole.
 const BODY_LIMIT_MIB_MAX: usize = 256;
 
@@ -65,9 +67,10 @@ impl Config {
             Some(given) => given,
             None => xdg("XDG_DATA_HOME", ".local/share")?.join("arbe"),
         };
-        let store = match common.store.as_ref().or(file.store.as_ref()) {
-            Some(url) => url.parse()?,
-            None => StoreUrl::File(absolute(&data_dir)?.join("log")),
+        let store = match (&common.store, &file.store) {
+            (Some(given), _) => given.clone(),
+            (None, Some(url)) => url.parse()?,
+            (None, None) => StoreUrl::File(absolute(&data_dir)?.join("log")),
         };
         let wait = match (serve.long_poll_timeout, file.long_poll_timeout) {
             (Some(given), _) => given.into(),
@@ -77,6 +80,13 @@ impl Config {
         let service_secret = serve.service_secret.clone().or(file.service_secret);
         if service_secret.as_deref().is_some_and(|secret| secret.trim().is_empty()) {
             bail!("the service secret is empty");
+        }
+        if wait > LONG_POLL_MAX {
+            bail!("a long-poll waits at most an hour");
+        }
+        let memory_mib = serve.memory_mib.or(file.memory_mib).unwrap_or(128);
+        if memory_mib > MEMORY_MIB_MAX {
+            bail!("the memory budget is at most {MEMORY_MIB_MAX} MiB");
         }
         let body_limit_mib = serve.body_limit_mib.or(file.body_limit_mib).unwrap_or(32);
         if !(1..=BODY_LIMIT_MIB_MAX).contains(&body_limit_mib) {
@@ -92,7 +102,7 @@ impl Config {
             advertise_url: serve.advertise_url.clone().or(file.advertise_url),
             service_secret,
             long_poll_timeout: wait,
-            memory: serve.memory_mib.or(file.memory_mib).unwrap_or(128) << 20,
+            memory: memory_mib << 20,
             body_limit: body_limit_mib << 20,
         })
     }

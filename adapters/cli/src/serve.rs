@@ -28,7 +28,7 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     if matches!(config.store, StoreUrl::Remote(_)) && config.advertise_url.is_none() && !reachable(&address) {
         tracing::warn!(%url, "servers on other machines cannot reach this one: set --advertise-url if there are any");
     }
-    let cluster = Cluster::load_or_create(store.objects.as_ref(), &|| RealWorld.random()).await;
+    let cluster = Cluster::load_or_create(&store, &|| RealWorld.random()).await;
     let cluster = cluster.with_context(|| config.store.to_string())?;
     let peers = Arc::new(HttpPeers::new(cluster.peer_secret)?);
     let options = Options { url, memory: config.memory, peers, ..Options::default() };

@@ -135,13 +135,20 @@ impl App {
     pub(crate) fn authorize(&self, headers: &HeaderMap) -> Result<(), Error> {
         let Some(secret) = &self.options.secret else { return Ok(()) };
         let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
-        let given = given.strip_prefix(b"Bearer ").unwrap_or_default();
+        let given = given
+            .split_at_checked(7)
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"Bearer "))
+            .map_or(&[][..], |(_, token)| token);
         if same(given, secret.as_bytes()) { Ok(()) } else { Err(Error::Unauthorized) }
     }
 
     /// Reads a body whole, up to the limit.
     pub(crate) async fn body(&self, body: Body) -> Result<Bytes, Error> {
         let limit = self.options.body_limit;
+        // Hopeless from the start: nothing is read, nor asked for.
+        if hyper::body::Body::size_hint(&body).lower() > 2 * limit as u64 {
+            return Err(Error::TooLarge { limit });
+        }
         tokio::time::timeout(BODY_PATIENCE, collect(body, limit, &self.bodies)).await.map_err(|_| Error::SlowBody)?
     }
 

@@ -67,7 +67,6 @@ fn connection(app: &Arc<App>, stream: TcpStream, graceful: &GracefulShutdown) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), service);
     let connection = graceful.watch(connection);
     tokio::spawn(async move {

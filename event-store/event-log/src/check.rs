@@ -15,7 +15,7 @@ use crate::open::OpenLogError;
 use crate::pack;
 use crate::record::{Body, Op, Record};
 use crate::state::State;
-use crate::store::cluster::ClusterError;
+use crate::store::cluster::{self, ClusterError};
 use crate::store::{Cluster, Store, get_object};
 use crate::stream::{Place, Stream};
 use crate::world::RealWorld;
@@ -31,6 +31,13 @@ pub struct Report {
     pub blobs: u64,
     pub bytes: u64,
     pub damages: Vec<Finding>,
+}
+
+impl Report {
+    /// Without the log's identity nothing else can be judged.
+    fn only(what: String) -> Self {
+        Self { damages: vec![Finding { key: cluster::KEY.into(), what }], ..Self::default() }
+    }
 }
 
 /// One thing that is wrong, and where.
@@ -62,7 +69,13 @@ struct Checker<'a> {
 
 /// Reads the whole log. `progress` is called now and then.
 pub async fn check(store: Store, progress: &mut (dyn FnMut(Progress) + Send)) -> Result<Report, OpenLogError> {
-    let cluster = Cluster::load(store.objects.as_ref()).await?.ok_or(ClusterError::Absent)?;
+    let cluster = match Cluster::load(store.objects.as_ref()).await {
+        Ok(Some(cluster)) => cluster,
+        Ok(None) if store.slots.get(0).await.map_err(FetchError::from)?.is_none() => return Err(ClusterError::Absent.into()),
+        Ok(None) => return Ok(Report::only(ClusterError::Lost.to_string())),
+        Err(error @ (ClusterError::Unreadable(_) | ClusterError::Altered)) => return Ok(Report::only(error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
     let core = Core::bare(store, cluster.id(), Arc::new(RealWorld), 0);
     let mut checker = Checker {
         core,
@@ -80,6 +93,9 @@ pub async fn check(store: Store, progress: &mut (dyn FnMut(Progress) + Send)) ->
     let latest = latest.map_err(FetchError::from)?;
     let packs = checker.list("pack/00").await?;
     let reached = checker.slots().await?;
+    if let Some((key, what)) = checker.core.store.slots.audit(reached).filter(|_| checker.report.damages.is_empty()) {
+        checker.found(key, what);
+    }
     checker.unreached_checkpoints(reached);
     if let Some(latest) = latest {
         checker.latest(&latest, reached).await?;

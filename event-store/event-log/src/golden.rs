@@ -61,7 +61,8 @@ pub(crate) fn state() -> State {
     state.apply(1, &records()).expect("the records follow from each other");
     state.chain.next = 2;
     state.skips.insert(0);
-    let index = [pack::Entry { stream: "json".into(), generation: 1, blocks: vec![pack::Block { start: 0, offset: 0, len: 99 }] }];
+    let index =
+        [pack::Entry { stream: "json".into(), generation: 1, blocks: vec![pack::Block { start: 0, offset: 0, len: 99 }] }];
     state.install_pack(PackRef { from: 0, to: 2, bytes: 200 }, &index);
     state
 }

@@ -35,7 +35,7 @@ impl Log {
     /// Opens the log, making it if the store is empty.
     pub async fn open(store: Store, options: Options) -> Result<Self, OpenLogError> {
         let world = options.world.clone();
-        let cluster = Cluster::load_or_create(store.objects.as_ref(), &move || world.random()).await?;
+        let cluster = Cluster::load_or_create(&store, &move || world.random()).await?;
         Self::open_as(store, cluster, options).await
     }
 

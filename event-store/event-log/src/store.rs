@@ -44,6 +44,10 @@ pub trait SlotStore: Send + Sync + fmt::Debug {
     /// The object that holds slot `n`, for reports.
     fn key(&self, n: u64) -> String;
     fn pace(&self) -> Pace;
+    /// What is wrong with the store's own bookkeeping, given that it holds this many slots.
+    fn audit(&self, _slots: u64) -> Option<(String, String)> {
+        None
+    }
 }
 
 /// How a store wants to be driven.

@@ -35,6 +35,10 @@ impl ArbeServer {
         &self.process.url
     }
 
+    pub fn store(&self) -> &str {
+        &self.store
+    }
+
     pub fn kill9(&mut self) -> Result<()> {
         self.process.kill()
     }

@@ -24,7 +24,7 @@ pub(super) async fn append(app: &App, name: Arc<str>, request: Request<Body>) ->
         Change::Append(appending(&parts.headers, &head, body, stamp.clone(), close)?)
     };
     let command = Command {
-        id: headers::single(&parts.headers, &headers::IDEMPOTENCY_KEY)?.map(|key| command_id(&name, &head, key)),
+        id: idempotency_key(&parts.headers)?.map(|key| command_id(&name, &head, key)),
         since: None,
         expect: expectation(&parts.headers, &name, tail)?.into_iter().collect(),
         changes: vec![(name, change)],
@@ -63,6 +63,13 @@ fn appending(headers: &HeaderMap, head: &Head, body: Bytes, producer: Option<Sta
 /// A copy of just these bytes: a slice would keep the connection's whole read buffer alive in the cache.
 pub(super) fn own(body: &Bytes) -> Bytes {
     Bytes::copy_from_slice(body)
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Error> {
+    match headers::single(headers, &headers::IDEMPOTENCY_KEY)? {
+        Some("") => Err(Error::Bad("Idempotency-Key is empty")),
+        key => Ok(key),
+    }
 }
 
 /// A key is meant for this incarnation of this stream; the log's ids are global.

@@ -6,9 +6,9 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use serde::{Deserialize, Serialize};
 
-use super::{StoreError, get_object, put_once};
+use super::{Store, StoreError, get_object, put_once};
 
-const KEY: &str = "meta/cluster.json";
+pub(crate) const KEY: &str = "meta/cluster.json";
 const FORMAT: u32 = 1;
 const PROBES: usize = 16;
 
@@ -22,6 +22,8 @@ pub struct Cluster {
     pub shards: u32,
     /// Servers of this log authenticate to each other with it. Whoever reads it can read the whole log anyway.
     pub peer_secret: String,
+    /// Of the fields above.
+    pub checksum: String,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +34,10 @@ pub enum ClusterError {
     Unreadable(#[from] serde_json::Error),
     #[error("{KEY} has format {0}; this version reads format {FORMAT} with one shard")]
     Unsupported(u32),
+    #[error("{KEY} does not match its own checksum")]
+    Altered,
+    #[error("{KEY} is missing, but there are slots: restore it from a copy of the store")]
+    Lost,
     #[error("there is no log at this place ({KEY} is absent)")]
     Absent,
     #[error("this store cannot hold a log: {0}. It must refuse to create an object that exists, also under concurrency")]
@@ -50,16 +56,30 @@ impl Cluster {
         if cluster.format != FORMAT || cluster.shards != 1 {
             return Err(ClusterError::Unsupported(cluster.format));
         }
+        if cluster.checksum != cluster.sum() {
+            return Err(ClusterError::Altered);
+        }
         Ok(Some(cluster))
     }
 
-    pub async fn load_or_create(objects: &dyn ObjectStore, random: &(dyn Fn() -> u64 + Sync)) -> Result<Self, ClusterError> {
+    fn sum(&self) -> String {
+        let text = format!("{} {} {} {}", self.format, self.cluster_id, self.shards, self.peer_secret);
+        blake3::hash(text.as_bytes()).to_hex().to_string()
+    }
+
+    /// A log without its identity is not given another: its slots would not belong to it.
+    pub async fn load_or_create(store: &Store, random: &(dyn Fn() -> u64 + Sync)) -> Result<Self, ClusterError> {
+        let objects = store.objects.as_ref();
         if let Some(cluster) = Self::load(objects).await? {
             return Ok(cluster);
         }
+        if store.slots.get(0).await?.is_some() {
+            return Err(ClusterError::Lost);
+        }
         probe(objects, random).await?;
         let hex = || format!("{:016x}{:016x}", random(), random());
-        let cluster = Self { format: FORMAT, cluster_id: hex(), shards: 1, peer_secret: hex() };
+        let mut cluster = Self { format: FORMAT, cluster_id: hex(), shards: 1, peer_secret: hex(), checksum: String::new() };
+        cluster.checksum = cluster.sum();
         let text = serde_json::to_vec_pretty(&cluster)?;
         put_once(objects, &Path::from(KEY), text.into()).await?;
         Self::load(objects).await?.ok_or(ClusterError::Absent)
@@ -98,9 +118,8 @@ async fn probe(objects: &dyn ObjectStore, random: &(dyn Fn() -> u64 + Sync)) -> 
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use object_store::memory::InMemory;
-
     use super::*;
+    use crate::store::StoreUrl;
 
     fn counter() -> impl Fn() -> u64 + Sync {
         let next = AtomicU64::new(1);
@@ -109,7 +128,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_log_keeps_its_identity() {
-        let store = InMemory::new();
+        let store = StoreUrl::Memory.open(&[], true).unwrap();
         let first = Cluster::load_or_create(&store, &counter()).await.unwrap();
         let second = Cluster::load_or_create(&store, &counter()).await.unwrap();
         assert_eq!(first, second);

@@ -51,7 +51,10 @@ impl FromStr for StoreUrl {
         }
         let url = Url::parse(text).map_err(|_| bad())?;
         match url.scheme() {
-            "file" => url.to_file_path().map(Self::File).map_err(|()| bad()),
+            "file" => match url.to_file_path() {
+                Ok(path) if path.parent().is_some() => Ok(Self::File(path)),
+                _ => Err(bad()),
+            },
             "s3" | "gs" | "az" if url.host_str().is_some_and(|host| !host.is_empty()) => Ok(Self::Remote(url)),
             _ => Err(bad()),
         }
@@ -137,7 +140,7 @@ mod tests {
         for url in ["s3://bucket", "s3://bucket/some/prefix", "gs://b/p", "az://container/p"] {
             assert_eq!(url.parse::<StoreUrl>().unwrap().to_string(), url);
         }
-        for url in ["", "memory", "/tmp/x", "http://x/", "s3:///x", "ftp://a/b"] {
+        for url in ["", "file:", "file:///", "memory", "/tmp/x", "http://x/", "s3:///x", "ftp://a/b"] {
             assert!(url.parse::<StoreUrl>().is_err(), "{url}");
         }
     }

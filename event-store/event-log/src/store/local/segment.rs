@@ -202,15 +202,16 @@ impl Segment {
         self.file.sync_all()
     }
 
-    /// Other processes may have written frames we do not know of, but never beyond the end of the file.
-    pub(super) fn extend(&mut self, step: u64) -> io::Result<()> {
+    /// Other processes may have written frames we do not know of, but never beyond the end of the file. Returns what is to be
+    /// synced, which need not hold up anybody.
+    pub(super) fn extend(&mut self, step: u64) -> io::Result<Option<File>> {
         let len = self.file.metadata()?.len();
-        if len < self.end + step {
+        let short = len < self.end + step;
+        if short {
             self.file.write_all_at(&vec![0; step as usize], len)?;
-            self.file.sync_all()?;
         }
         self.allocated = self.file.metadata()?.len();
-        Ok(())
+        if short { self.file.try_clone().map(Some) } else { Ok(None) }
     }
 }
 
