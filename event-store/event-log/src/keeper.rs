@@ -22,6 +22,9 @@ const MERGE_BYTES: u64 = 32 << 20;
 /// A start replays at most this many packs' worth of slots, or reads about as many bytes as a checkpoint has.
 const CHECKPOINT_PACKS: u64 = 4;
 const CHECKPOINT_PACKS_MAX: u64 = 64;
+/// Packs that may be waiting to be made while the log is busy, and bytes of slots since the last checkpoint.
+const BACKLOG_PACKS: u64 = 16;
+const BACKLOG_BYTES: u64 = 256 << 20;
 const REST: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
@@ -42,17 +45,25 @@ impl Keeper {
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
-        let mut due = 0;
+        let (mut due, mut seen) = (0, 0);
         loop {
-            while self.core.state.read().chain.next < due {
-                tokio::time::sleep(REST).await;
+            tokio::time::sleep(REST).await;
+            let head = self.core.state.read().chain.next;
+            let calm = std::mem::replace(&mut seen, head) == head;
+            if head < due || !(calm || self.cannot_wait(head)) {
+                continue;
             }
             if let Err(error) = self.round().await {
                 tracing::warn!(%error, "packs and checkpoints have to wait");
             }
             due = self.core.state.read().chain.next + (self.pack_slots / 4).max(1);
-            tokio::time::sleep(REST).await;
         }
+    }
+
+    /// Writers go first, until so much has piled up that reads and the next start would feel it.
+    fn cannot_wait(&self, head: u64) -> bool {
+        let behind = head.saturating_sub(self.core.state.read().packed_to());
+        behind >= BACKLOG_PACKS * self.pack_slots || self.core.unsaved.load(Ordering::Relaxed) >= BACKLOG_BYTES
     }
 
     async fn round(&self) -> Result<(), FetchError> {
@@ -124,7 +135,7 @@ impl Keeper {
     async fn install(&self, from: u64, to: u64, builder: pack::Builder) -> Result<(), FetchError> {
         let path = pack::path(from, to);
         let objects = self.core.store.objects.as_ref();
-        let (bytes, index) = builder.finish();
+        let (bytes, index) = builder.finish_gently().await;
         match get_object(objects, &path).await? {
             Some(existing) if existing == bytes => {}
             Some(_) => {

@@ -61,34 +61,63 @@ impl Builder {
 
     #[must_use]
     pub fn finish(self) -> (Bytes, Vec<Entry>) {
-        let mut out = Vec::new();
-        let mut index = Vec::with_capacity(self.streams.len());
-        for ((stream, generation), records) in self.streams {
-            let mut blocks = Vec::new();
-            let mut raw = Vec::new();
-            let mut start = 0;
-            for record in &records {
-                if raw.is_empty() {
-                    start = first_of(record);
-                }
-                record.encode(&mut raw);
-                if raw.len() >= BLOCK_BYTES {
-                    blocks.push(write_block(&mut out, start, &raw));
-                    raw.clear();
-                }
-            }
-            if !raw.is_empty() {
-                blocks.push(write_block(&mut out, start, &raw));
-            }
-            index.push(Entry { stream, generation, blocks });
+        let mut packing = Packing::new(self);
+        while packing.step() {}
+        packing.seal()
+    }
+
+    /// The same, letting others have the thread between blocks.
+    pub(crate) async fn finish_gently(self) -> (Bytes, Vec<Entry>) {
+        let mut packing = Packing::new(self);
+        while packing.step() {
+            tokio::task::yield_now().await;
         }
-        let bytes = encode_index(&index);
+        packing.seal()
+    }
+}
+
+/// A pack half made.
+struct Packing {
+    streams: std::collections::btree_map::IntoIter<(Arc<str>, u64), Vec<Record>>,
+    records: std::vec::IntoIter<Record>,
+    out: Vec<u8>,
+    index: Vec<Entry>,
+}
+
+impl Packing {
+    fn new(builder: Builder) -> Self {
+        let (streams, index) = (builder.streams.into_iter(), Vec::new());
+        Self { streams, records: Vec::new().into_iter(), out: Vec::new(), index }
+    }
+
+    /// Writes the next block; false when there is none.
+    fn step(&mut self) -> bool {
+        if self.records.as_slice().is_empty() {
+            let Some(((stream, generation), records)) = self.streams.next() else { return false };
+            self.index.push(Entry { stream, generation, blocks: Vec::new() });
+            self.records = records.into_iter();
+        }
+        let start = self.records.as_slice().first().map_or(0, first_of);
+        let mut raw = Vec::new();
+        while raw.len() < BLOCK_BYTES
+            && let Some(record) = self.records.next()
+        {
+            record.encode(&mut raw);
+        }
+        if let Some(entry) = self.index.last_mut() {
+            entry.blocks.push(write_block(&mut self.out, start, &raw));
+        }
+        true
+    }
+
+    fn seal(mut self) -> (Bytes, Vec<Entry>) {
+        let bytes = encode_index(&self.index);
         let digest = blake3::hash(&bytes);
-        out.extend_from_slice(&bytes);
-        out.extend_from_slice(digest.as_bytes());
-        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-        out.extend_from_slice(MAGIC);
-        (out.into(), index)
+        self.out.extend_from_slice(&bytes);
+        self.out.extend_from_slice(digest.as_bytes());
+        self.out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        self.out.extend_from_slice(MAGIC);
+        (self.out.into(), self.index)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::record::Record;
 pub type Digest = [u8; 32];
 
 /// Bodies below this are not worth the compressor's time.
-const COMPRESS_FROM: usize = 4 << 10;
+const COMPRESS_FROM: usize = 32 << 10;
 const COMPRESSION_LEVEL: i32 = 1;
 /// No writer makes a larger body; a decoder refuses to allocate one.
 const BODY_MAX: usize = 64 << 20;
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_large_body_is_stored_compressed() {
-        let text = "the same words again ".repeat(2_000);
+        let text = "the same words again ".repeat(4_000);
         let records = vec![Record {
             stream: "s".into(),
             time: 1,
