@@ -155,10 +155,12 @@ impl Clerk {
             }
             match self.submit(plan.command(position)).await {
                 Ok(()) => {
+                    // A delivery is composed from the journal, so the wake must be in it first.
+                    let caught_up = self.catch_up().await;
                     for delivery in plan.deliveries {
                         let _ = self.deliveries.send(delivery);
                     }
-                    self.catch_up().await?;
+                    caught_up?;
                     return Ok(plan.answers);
                 }
                 Err(Setback::BadStream(why)) if batch.len() > 1 => return Err(Setback::BadStream(why)),
