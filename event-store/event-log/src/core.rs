@@ -72,7 +72,6 @@ pub struct Counters {
     pub forwarded: AtomicU64,
     pub packs: AtomicU64,
     pub checkpoints: AtomicU64,
-    pub queued: AtomicU64,
 }
 
 #[derive(Debug)]
