@@ -23,7 +23,7 @@ pub fn memory(depth: usize, pack: u64) -> Store {
 /// The same objects as another server would see them.
 #[must_use]
 pub fn over(objects: Arc<dyn ObjectStore>, depth: usize, pack: u64) -> Store {
-    let pace = Pace { depth, linger: Duration::ZERO, poll: Duration::from_millis(2), pack };
+    let pace = Pace { depth, linger: Duration::ZERO, poll: Duration::from_millis(2), pack, own_thread: false };
     Store { slots: Arc::new(ObjectSlots::new(objects.clone(), pace)), objects, url: "memory:".into() }
 }
 

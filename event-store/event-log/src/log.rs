@@ -97,7 +97,7 @@ impl Log {
     pub(crate) fn start(core: Arc<Core>, cluster: Cluster, options: Options) -> Self {
         let (requests, received) = mpsc::channel(QUEUE_COMMANDS);
         let driver = Driver::new(core.clone(), options.peers, received, requests.downgrade(), options.url);
-        let driver = tokio::spawn(driver.run());
+        let driver = if core.store.slots.pace().own_thread { on_own_thread(driver) } else { tokio::spawn(driver.run()) };
         let keeper = options.keep.then(|| Arc::new(Keeper::new(core.clone())));
         let inner = Inner {
             requests,
@@ -326,6 +326,17 @@ impl Log {
             keeper.checkpoint_now().await;
         }
     }
+}
+
+/// A commit that waits for a disk should neither hold up others nor queue behind them for a worker.
+fn on_own_thread(driver: Driver) -> JoinHandle<()> {
+    let (runtime, (done, ended)) = (tokio::runtime::Handle::current(), oneshot::channel());
+    let work = move || {
+        runtime.block_on(driver.run());
+        let _ = done.send(());
+    };
+    std::thread::Builder::new().name("log-driver".into()).spawn(work).expect("a thread can be started");
+    tokio::spawn(async move { drop(ended.await) })
 }
 
 /// A read this long after the last renewal is put into the log.

@@ -61,6 +61,8 @@ pub struct Pace {
     pub poll: Duration,
     /// Slots that make a first pack.
     pub pack: u64,
+    /// A commit blocks the thread it runs on.
+    pub own_thread: bool,
 }
 
 /// Fewer slots than this are read faster one by one than through a pack's index.

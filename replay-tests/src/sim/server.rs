@@ -21,6 +21,7 @@ pub fn store_of(env: &Env, objects: Arc<dyn ObjectStore>) -> Store {
         linger: Duration::from_millis(if env.plan.depth > 1 { 2 } else { 0 }),
         poll: Duration::from_millis(25),
         pack: env.plan.pack,
+        own_thread: false,
     };
     Store { slots: Arc::new(ObjectSlots::new(objects.clone(), pace)), objects, url: "sim:".into() }
 }

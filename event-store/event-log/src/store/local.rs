@@ -22,12 +22,13 @@ use super::{Creation, PACK_SLOTS, Pace, SlotStore, StoreError};
 
 mod segment;
 
-use segment::{Frame, Segment};
+use segment::{Frame, Segment, Zeros};
 
 const SLOTS_PER_FILE: u64 = 4096;
-/// Zeros written ahead of the frames, so that a commit overwrites allocated blocks and the sync moves no metadata.
-const RUNWAY: u64 = 512 << 10;
-const RUNWAY_LOW: u64 = 128 << 10;
+/// Zeros written ahead of the frames, so that a commit overwrites allocated blocks and the sync moves no metadata. The busier a file
+/// has been, the longer its runway: a quarter of what it holds, between these.
+const RUNWAY_MIN: u64 = 512 << 10;
+const RUNWAY_MAX: u64 = 8 << 20;
 const OPEN_FILES: usize = 16;
 
 #[derive(Debug)]
@@ -170,7 +171,7 @@ impl Inner {
         };
         segment.append(n, bytes).map_err(|e| fatal(n, &e))?;
         tail.write_all_at(&(n + 1).to_le_bytes(), 0).map_err(|e| fatal(n, &e))?;
-        Ok(if segment.runway() < RUNWAY_LOW { Written::NeedsRunway } else { Written::Created })
+        Ok(if segment.is_low() { Written::NeedsRunway } else { Written::Created })
     }
 
     /// A reader waits out a commit under way, and then sees it.
@@ -204,28 +205,30 @@ impl Inner {
         Ok(Some(bytes))
     }
 
-    /// Extends the runway of the file that slot `n` went to, if nobody is waiting.
+    /// Lays the next runway of the file that slot `n` went to, in strides between which commits take their turn.
     fn extend(&self, n: u64) -> io::Result<()> {
-        let Some(tail) = self.tail.try_lock() else { return Ok(()) };
-        if flock(&*tail, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Ok(());
+        let mut zeros = Zeros::open(&self.file(n))?;
+        loop {
+            let tail = self.tail.lock();
+            flock(&*tail, FlockOperation::LockExclusive)?;
+            let mut segments = self.segments.lock();
+            let done = match segments.get(n / SLOTS_PER_FILE, || Ok(None)) {
+                Ok(Some(segment)) => segment.extend(&mut zeros),
+                Ok(None) | Err(_) => Ok(true),
+            };
+            let _ = flock(&*tail, FlockOperation::Unlock);
+            drop((segments, tail));
+            if done? {
+                return zeros.sync();
+            }
         }
-        let mut segments = self.segments.lock();
-        let extended = match segments.get(n / SLOTS_PER_FILE, || Ok(None)) {
-            Ok(Some(segment)) => segment.extend(RUNWAY),
-            Ok(None) | Err(_) => Ok(None),
-        };
-        let _ = flock(&*tail, FlockOperation::Unlock);
-        drop((segments, tail));
-        extended?.map_or(Ok(()), |file| file.sync_data())
     }
 }
 
 #[async_trait]
 impl SlotStore for LocalSlots {
     async fn create(&self, n: u64, bytes: Bytes) -> Result<Creation, StoreError> {
-        let inner = self.inner.clone();
-        match blocking(n, move || inner.create(n, &bytes)).await? {
+        match self.inner.create(n, &bytes)? {
             Written::Exists => Ok(Creation::Exists),
             Written::Created => Ok(Creation::Created),
             Written::NeedsRunway => {
@@ -265,7 +268,7 @@ impl SlotStore for LocalSlots {
     }
 
     fn pace(&self) -> Pace {
-        Pace { depth: 1, linger: Duration::ZERO, poll: Duration::from_millis(5), pack: PACK_SLOTS }
+        Pace { depth: 1, linger: Duration::ZERO, poll: Duration::from_millis(5), pack: PACK_SLOTS, own_thread: true }
     }
 }
 

@@ -79,7 +79,13 @@ impl StoreUrl {
         match self {
             Self::Memory => {
                 let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-                let pace = Pace { depth: 1, linger: Duration::ZERO, poll: Duration::from_millis(5), pack: PACK_SLOTS };
+                let pace = Pace {
+                    depth: 1,
+                    linger: Duration::ZERO,
+                    poll: Duration::from_millis(5),
+                    pack: PACK_SLOTS,
+                    own_thread: false,
+                };
                 Ok(Store { slots: Arc::new(ObjectSlots::new(objects.clone(), pace)), objects, url })
             }
             Self::File(path) => {

@@ -28,7 +28,7 @@ impl ObjectSlots {
     /// For stores a network away.
     #[must_use]
     pub fn remote_pace() -> Pace {
-        Pace { depth: 4, linger: Duration::from_millis(5), poll: Duration::from_millis(50), pack: PACK_SLOTS }
+        Pace { depth: 4, linger: Duration::from_millis(5), poll: Duration::from_millis(50), pack: PACK_SLOTS, own_thread: false }
     }
 }
 

@@ -2,12 +2,17 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use bytes::Bytes;
 
+use super::{RUNWAY_MAX, RUNWAY_MIN};
+
 const FRAME_HEADER: u64 = 8;
+/// Direct writes are made of whole blocks.
+const BLOCK: usize = 4096;
+const STRIDE: usize = 256 << 10;
 /// No slot is larger; a broken length is not believed.
 const FRAME_MAX: u32 = 80 << 20;
 
@@ -163,8 +168,13 @@ impl Segment {
         Ok(self.starts.len() as u64)
     }
 
-    pub(super) fn runway(&self) -> u64 {
-        self.allocated.saturating_sub(self.end)
+    fn runway(&self) -> u64 {
+        (self.end / 4).clamp(RUNWAY_MIN, RUNWAY_MAX)
+    }
+
+    /// Time to lay the next runway.
+    pub(super) fn is_low(&self) -> bool {
+        self.allocated.saturating_sub(self.end) < self.runway() / 4
     }
 
     /// Writes the frame of slot `n` behind the last one and syncs it. What a crash left there is overwritten.
@@ -177,6 +187,9 @@ impl Segment {
         frame.extend_from_slice(bytes);
         let end = self.end + frame.len() as u64;
         self.clear_remains(end)?;
+        // Zeros follow anyway; a last page that is written whole need not be read first.
+        let whole = (end.next_multiple_of(BLOCK as u64)).min(self.allocated.max(end));
+        frame.resize((whole - self.end) as usize, 0);
         self.file.write_all_at(&frame, self.end)?;
         self.file.sync_data()?;
         self.allocated = self.allocated.max(end);
@@ -202,16 +215,50 @@ impl Segment {
         self.file.sync_all()
     }
 
-    /// Other processes may have written frames we do not know of, but never beyond the end of the file. Returns what is to be
-    /// synced, which need not hold up anybody.
-    pub(super) fn extend(&mut self, step: u64) -> io::Result<Option<File>> {
+    /// One stride of runway; `true` when it is long enough. Other processes may have written frames we do not know of, but never
+    /// beyond the end of the file.
+    pub(super) fn extend(&mut self, zeros: &mut Zeros) -> io::Result<bool> {
         let len = self.file.metadata()?.len();
-        let short = len < self.end + step;
-        if short {
-            self.file.write_all_at(&vec![0; step as usize], len)?;
+        let wanted = self.end + self.runway();
+        if len < wanted {
+            zeros.write(len)?;
         }
         self.allocated = self.file.metadata()?.len();
-        if short { self.file.try_clone().map(Some) } else { Ok(None) }
+        Ok(self.allocated >= wanted)
+    }
+}
+
+/// Writes zeros past the page cache where it can: a commit's sync would have to wait for every page of them that is still dirty.
+pub(super) struct Zeros {
+    direct: File,
+    cached: File,
+    buffer: Vec<u8>,
+}
+
+impl Zeros {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let cached = OpenOptions::new().write(true).open(path)?;
+        let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+        let direct = OpenOptions::new().write(true).custom_flags(flags).open(path).or_else(|_| cached.try_clone())?;
+        Ok(Self { direct, cached, buffer: vec![0; STRIDE + BLOCK] })
+    }
+
+    /// One stride from `at` on, or up to the next block if that comes first.
+    fn write(&mut self, at: u64) -> io::Result<()> {
+        let odd = (at % BLOCK as u64) as usize;
+        if odd != 0 {
+            return self.cached.write_all_at(&self.buffer[..BLOCK - odd], at);
+        }
+        let skip = self.buffer.as_ptr().align_offset(BLOCK);
+        let zeros = &self.buffer[skip..skip + STRIDE];
+        match self.direct.write_all_at(zeros, at) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.cached.write_all_at(zeros, at),
+            written => written,
+        }
+    }
+
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.cached.sync_data()
     }
 }
 
