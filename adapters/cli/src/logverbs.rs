@@ -184,6 +184,9 @@ async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
         for finding in &report.damages {
             print(format!("DAMAGED  {}  {}\n", finding.key, finding.what))?;
         }
+        for note in &report.notes {
+            print(format!("note     {}  {}\n", note.key, note.what))?;
+        }
         print(format!(
             "{} slots ({} void), {} records, {} streams, {} packs, {} checkpoints, {} blobs, {} bytes read: {}\n",
             report.slots,

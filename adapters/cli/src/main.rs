@@ -31,8 +31,6 @@ fn main() -> ExitCode {
     }
     let done = config::Config::load(&args).and_then(|config| {
         output::tracing(&config);
-        // Clearing two megabytes at a touch makes a commit wait for milliseconds.
-        let _ = rustix::thread::disable_transparent_huge_pages(true);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(run(args, config))
     });

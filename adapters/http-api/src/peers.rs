@@ -7,7 +7,7 @@ use event_log::{Command, PeerError, PeerReply, Peers};
 use crate::app::{PEER_HEALTH, PEER_SECRET, PEER_SUBMIT};
 
 const CONNECT: Duration = Duration::from_secs(2);
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER: Duration = Duration::from_secs(10);
 const ALIVE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]

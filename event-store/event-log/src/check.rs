@@ -31,6 +31,8 @@ pub struct Report {
     pub blobs: u64,
     pub bytes: u64,
     pub damages: Vec<Finding>,
+    /// Harmless, and mended by the next server: hints that are missing or behind.
+    pub notes: Vec<Finding>,
 }
 
 impl Report {
@@ -93,8 +95,8 @@ pub async fn check(store: Store, progress: &mut (dyn FnMut(Progress) + Send)) ->
     let latest = latest.map_err(FetchError::from)?;
     let packs = checker.list("pack/00").await?;
     let reached = checker.slots().await?;
-    if let Some((key, what)) = checker.core.store.slots.audit(reached).filter(|_| checker.report.damages.is_empty()) {
-        checker.found(key, what);
+    if let Some(hint) = checker.core.store.slots.audit(reached).filter(|_| checker.report.damages.is_empty()) {
+        checker.report.notes.push(hint);
     }
     checker.unreached_checkpoints(reached);
     if let Some(latest) = latest {

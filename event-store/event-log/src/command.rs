@@ -119,8 +119,7 @@ impl Command {
         self.changes.iter().map(|(name, change)| 2 * name.len() + bytes(change) + 128).sum()
     }
 
-    /// Bounds what one command can make of a slot, however it is put together.
-    pub(crate) fn check_size(&self) -> Result<(), Rejection> {
+    pub(crate) fn check_messages(&self) -> Result<(), Rejection> {
         let messages = |payload: Option<&Payload>| payload.and_then(|p| p.cuts.as_ref()).map_or(0, |cuts| cuts.len());
         let most = self.changes.iter().map(|(_, change)| match change {
             Change::Create(create) => messages(create.payload.as_ref().and_then(|p| p.as_ref().ok())),
@@ -130,6 +129,11 @@ impl Command {
         if most.max().unwrap_or(0) > MESSAGES_MAX {
             return Err(Rejection::TooLarge(format!("one append holds at most {MESSAGES_MAX} messages")));
         }
+        Ok(())
+    }
+
+    /// Bounds what one command can make of a slot, however it is put together. Large payloads are objects of their own by now.
+    pub(crate) fn check_size(&self) -> Result<(), Rejection> {
         if self.weight() > COMMAND_MAX {
             return Err(Rejection::TooLarge(format!("one command holds at most {COMMAND_MAX} bytes besides large payloads")));
         }

@@ -1,4 +1,4 @@
-//! The one task that moves the log forward: follows it, owns it when it must, and commits in groups.
+//! The one task (on local files, a thread) that moves the log forward: follows it, owns it when it must, and commits in groups.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,8 +30,10 @@ const SLOT_BYTES: usize = 4 << 20;
 const SLOT_RECORDS: usize = 8_192;
 /// How often a server looks whether somebody else wrote, when nobody here waits.
 const IDLE_POLL: Duration = Duration::from_secs(1);
-/// From this many writers on a slot waits for those who wrote lately, a few naps at most.
+/// On local files, a slot waits a few naps for those who wrote lately, if they were this many.
 const CROWD: usize = 40;
+/// After such a pause nobody is expected.
+const CROWD_MEMORY: Duration = Duration::from_millis(10);
 const NAP: Duration = Duration::from_micros(200);
 const NAPS: u32 = 4;
 
@@ -207,7 +209,7 @@ impl Driver {
 
     /// Takes a request and everything that has queued up behind it.
     async fn admit(&mut self, first: Request) -> Result<(), Halt> {
-        if self.pace.own_thread {
+        if self.pace.own_thread && matches!(first, Request::Submit(_)) && self.owns() {
             self.await_crowd();
         }
         let (mut batch, refreshes) = self.gather(first);
@@ -233,14 +235,27 @@ impl Driver {
         Ok(())
     }
 
-    /// Among many writers, fewer and fuller slots serve all of them sooner. A lone writer never waits.
-    fn await_crowd(&self) {
+    /// Among many writers, fewer and fuller slots serve all of them sooner. Who writes after a pause does not wait.
+    fn await_crowd(&mut self) {
+        if self.last_start.elapsed() > CROWD_MEMORY {
+            self.crowd = 0;
+        }
+        let mut here = self.queued();
         for _ in 0..NAPS {
-            if self.crowd < CROWD || self.requests.len() >= self.crowd * 3 / 4 {
+            if !worth_waiting(self.crowd, here) {
                 return;
             }
             std::thread::sleep(NAP);
+            let before = std::mem::replace(&mut here, self.queued());
+            if here == before {
+                return;
+            }
         }
+    }
+
+    /// With the one at hand.
+    fn queued(&self) -> usize {
+        1 + self.backlog.len() + self.requests.len()
     }
 
     fn gather(&mut self, first: Request) -> (Vec<Submission>, Vec<oneshot::Sender<()>>) {
@@ -433,6 +448,10 @@ impl Driver {
     }
 }
 
+fn worth_waiting(crowd: usize, here: usize) -> bool {
+    crowd >= CROWD && here < crowd * 3 / 4
+}
+
 /// A driver that panics must not leave a server that looks well.
 struct Witness(Arc<Core>);
 
@@ -476,5 +495,18 @@ pub(crate) async fn place(slots: &dyn SlotStore, n: u64, bytes: Bytes) -> Result
         tracing::debug!(slot = n, trouble, "slot not settled, trying again");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(2));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_waits_only_for_a_crowd_that_is_not_here_yet() {
+        assert!(!worth_waiting(1, 1), "a lone writer");
+        assert!(!worth_waiting(CROWD - 1, 1), "a few writers");
+        assert!(worth_waiting(100, 1), "the first of many");
+        assert!(!worth_waiting(100, 75), "most are here");
     }
 }

@@ -1,6 +1,7 @@
 //! The handle to an open log.
 
 use std::collections::HashSet;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -94,10 +95,10 @@ impl Drop for Inner {
 }
 
 impl Log {
-    pub(crate) fn start(core: Arc<Core>, cluster: Cluster, options: Options) -> Self {
+    pub(crate) fn start(core: Arc<Core>, cluster: Cluster, options: Options) -> io::Result<Self> {
         let (requests, received) = mpsc::channel(QUEUE_COMMANDS);
         let driver = Driver::new(core.clone(), options.peers, received, requests.downgrade(), options.url);
-        let driver = if core.store.slots.pace().own_thread { on_own_thread(driver) } else { tokio::spawn(driver.run()) };
+        let driver = if core.store.slots.pace().own_thread { on_own_thread(driver)? } else { tokio::spawn(driver.run()) };
         let keeper = options.keep.then(|| Arc::new(Keeper::new(core.clone())));
         let inner = Inner {
             requests,
@@ -114,7 +115,7 @@ impl Log {
             helpers.push(tokio::spawn(keeper.clone().run()));
         }
         *log.inner.helpers.lock() = helpers;
-        log
+        Ok(log)
     }
 
     #[must_use]
@@ -206,11 +207,12 @@ impl Log {
     }
 
     async fn enqueue(&self, mut command: Command, forwarded: bool) -> Result<Receipt, SubmitError> {
-        command.check_size()?;
+        command.check_messages()?;
         if blobs::needed(&command) {
             self.refuse_early(&command).await?;
         }
         blobs::spill(&self.core, &mut command).await?;
+        command.check_size()?;
         let weight = command.weight().min(QUEUE_BYTES) as u32;
         let room = self.inner.room.clone().acquire_many_owned(weight);
         let permit = match tokio::time::timeout(QUEUE_PATIENCE, room).await {
@@ -328,15 +330,17 @@ impl Log {
     }
 }
 
-/// A commit that waits for a disk should neither hold up others nor queue behind them for a worker.
-fn on_own_thread(driver: Driver) -> JoinHandle<()> {
-    let (runtime, (done, ended)) = (tokio::runtime::Handle::current(), oneshot::channel());
+/// A commit that waits for a disk should neither hold up others nor queue behind them for a worker. The thread has a runtime of its
+/// own, so it does not depend on who opened the log.
+fn on_own_thread(driver: Driver) -> io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (done, ended) = oneshot::channel();
     let work = move || {
         runtime.block_on(driver.run());
         let _ = done.send(());
     };
-    std::thread::Builder::new().name("log-driver".into()).spawn(work).expect("a thread can be started");
-    tokio::spawn(async move { drop(ended.await) })
+    std::thread::Builder::new().name("log-driver".into()).spawn(work)?;
+    Ok(tokio::spawn(async move { drop(ended.await) }))
 }
 
 /// A read this long after the last renewal is put into the log.

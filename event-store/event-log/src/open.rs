@@ -29,6 +29,8 @@ pub enum OpenLogError {
     Cluster(#[from] ClusterError),
     #[error(transparent)]
     Fetch(#[from] FetchError),
+    #[error("the thread that writes the log cannot be started")]
+    Thread(#[source] std::io::Error),
 }
 
 impl Log {
@@ -51,7 +53,7 @@ impl Log {
         core.replay().await?;
         core.suspect_holes().await?;
         core.forgive_unseen_reads();
-        Ok(Self::start(Arc::new(core), cluster, options))
+        Self::start(Arc::new(core), cluster, options).map_err(OpenLogError::Thread)
     }
 }
 

@@ -127,6 +127,12 @@ pub(crate) fn digest_of(bytes: &Bytes) -> Digest {
     digest
 }
 
+/// The log and the number of a slot, from its header alone.
+pub(crate) fn identity(bytes: &Bytes) -> Option<(u128, u64)> {
+    let (header, _) = decode_header(&mut Reader::new(bytes.clone())).ok()?;
+    Some((header.cluster, header.n))
+}
+
 pub(crate) fn is_whole(bytes: &Bytes) -> bool {
     verified(bytes).is_ok()
 }

@@ -45,7 +45,7 @@ pub trait SlotStore: Send + Sync + fmt::Debug {
     fn key(&self, n: u64) -> String;
     fn pace(&self) -> Pace;
     /// What is wrong with the store's own bookkeeping, given that it holds this many slots.
-    fn audit(&self, _slots: u64) -> Option<(String, String)> {
+    fn audit(&self, _slots: u64) -> Option<crate::check::Finding> {
         None
     }
 }
@@ -61,7 +61,7 @@ pub struct Pace {
     pub poll: Duration,
     /// Slots that make a first pack.
     pub pack: u64,
-    /// A commit blocks the thread it runs on.
+    /// `create` blocks the thread it is called on: the driver gets one for itself, where it may also wait for a crowd of writers.
     pub own_thread: bool,
 }
 

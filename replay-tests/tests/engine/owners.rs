@@ -202,3 +202,19 @@ async fn a_command_changes_all_its_streams_or_none() {
         assert_eq!(text(&pages(&log, stream, 100).await.unwrap()), "together");
     }
 }
+
+#[test]
+fn a_log_outlives_the_runtime_that_opened_it_without_failing() {
+    let directory = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let url = event_log::StoreUrl::File(directory.path().join("log"));
+    let log = runtime.block_on(async {
+        let log = event_log::Log::open(url.open(&[], true).unwrap(), event_log::Options::default()).await.unwrap();
+        let create = event_log::Change::Create(event_log::Create::default());
+        log.submit(event_log::Command::one("a", create)).await.unwrap();
+        log
+    });
+    drop(runtime);
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    assert_eq!(*log.failed().borrow(), None);
+}

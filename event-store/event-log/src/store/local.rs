@@ -8,27 +8,28 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FlockOperation, flock};
+
+use crate::check::Finding;
 
 use super::{Creation, PACK_SLOTS, Pace, SlotStore, StoreError};
 
 mod segment;
 
-use segment::{Frame, Segment, Zeros};
+use segment::{Frame, Segment};
 
 const SLOTS_PER_FILE: u64 = 4096;
-/// Zeros written ahead of the frames, so that a commit overwrites allocated blocks and the sync moves no metadata. The busier a file
-/// has been, the longer its runway: a quarter of what it holds, between these.
-const RUNWAY_MIN: u64 = 512 << 10;
-const RUNWAY_MAX: u64 = 8 << 20;
+/// For writers of other processes, which no lock of ours is fair to.
+const BETWEEN_STRIDES: Duration = Duration::from_micros(100);
 const OPEN_FILES: usize = 16;
 
 #[derive(Debug)]
@@ -42,6 +43,8 @@ struct Inner {
     tail: Mutex<File>,
     segments: Mutex<Segments>,
     writable: bool,
+    /// A runway is being laid.
+    laying: AtomicBool,
 }
 
 /// The files in use, each with an open descriptor; the least recently used is closed.
@@ -92,12 +95,21 @@ impl LocalSlots {
         if create {
             File::open(&directory)?.sync_all()?;
         }
-        Ok(Self { inner: Arc::new(Inner { directory, tail: Mutex::new(tail), segments: Mutex::default(), writable: create }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                directory,
+                tail: Mutex::new(tail),
+                segments: Mutex::default(),
+                writable: create,
+                laying: AtomicBool::new(false),
+            }),
+        })
     }
 }
 
 fn make_durable_dir(root: &Path, directory: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(directory)?;
+    // `meta/cluster.json` holds the secret that servers share.
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     for made in directory.ancestors().take_while(|made| made.starts_with(root)) {
         File::open(made)?.sync_all()?;
     }
@@ -155,8 +167,8 @@ impl Inner {
     }
 
     fn create_locked(&self, n: u64, bytes: &Bytes, tail: &File) -> Result<Written, StoreError> {
-        if tail.metadata().is_ok_and(|meta| meta.nlink() == 0) {
-            let what = "the log's files were removed under the server".to_owned();
+        if !self.still_ours(tail) {
+            let what = "the log's files were moved or removed under the server".to_owned();
             return Err(StoreError::Fatal { key: "j/00/tail".into(), what });
         }
         let found = self.frame(n, tail)?;
@@ -187,41 +199,55 @@ impl Inner {
         result
     }
 
-    /// A whole slot beyond the acknowledged ones was left by a writer that died before its sync or just after. It counts, and so it
-    /// is made durable before anybody is shown it; who may not write does not see it yet.
+    /// A whole slot beyond the acknowledged ones was left by a writer that died before its sync or just after, or `tail` is behind
+    /// after a power cut. It counts, and so whoever may write makes it durable before anybody is shown it.
     fn confirm(&self, n: u64, found: Option<Bytes>, tail: &File) -> Result<Option<Bytes>, StoreError> {
         let Some(bytes) = found else { return Ok(None) };
-        if n < Self::acknowledged(tail) {
+        if n < Self::acknowledged(tail) || !self.writable {
             return Ok(Some(bytes));
-        }
-        if !self.writable {
-            return Ok(None);
         }
         let mut segments = self.segments.lock();
         if let Some(segment) = segments.get(n / SLOTS_PER_FILE, || Ok(None))? {
-            segment.rewrite(n, &bytes).map_err(|e| fatal(n, &e))?;
+            let next = segment.confirm(n).map_err(|e| fatal(n, &e))?;
+            tail.write_all_at(&next.to_le_bytes(), 0).map_err(|e| fatal(n, &e))?;
         }
-        tail.write_all_at(&(n + 1).to_le_bytes(), 0).map_err(|e| fatal(n, &e))?;
         Ok(Some(bytes))
     }
 
     /// Lays the next runway of the file that slot `n` went to, in strides between which commits take their turn.
     fn extend(&self, n: u64) -> io::Result<()> {
-        let mut zeros = Zeros::open(&self.file(n))?;
         loop {
             let tail = self.tail.lock();
             flock(&*tail, FlockOperation::LockExclusive)?;
             let mut segments = self.segments.lock();
-            let done = match segments.get(n / SLOTS_PER_FILE, || Ok(None)) {
-                Ok(Some(segment)) => segment.extend(&mut zeros),
+            let laid = match segments.get(n / SLOTS_PER_FILE, || Ok(None)) {
+                Ok(Some(segment)) => segment.extend(),
                 Ok(None) | Err(_) => Ok(true),
             };
             let _ = flock(&*tail, FlockOperation::Unlock);
-            drop((segments, tail));
-            if done? {
-                return zeros.sync();
+            drop(segments);
+            MutexGuard::unlock_fair(tail);
+            if laid? {
+                return Ok(());
             }
+            std::thread::sleep(BETWEEN_STRIDES);
         }
+    }
+
+    fn lay_runway(&self, n: u64) {
+        let tail = self.tail.lock().try_clone();
+        // A power cut then leaves few slots behind the mark.
+        if let Err(error) = self.extend(n).and_then(|()| tail?.sync_data()) {
+            tracing::warn!(file = %self.file(n).display(), %error, "no runway could be laid; commits are slower");
+        }
+        self.laying.store(false, Ordering::Release);
+    }
+
+    /// The files at our path are the ones we hold open.
+    fn still_ours(&self, tail: &File) -> bool {
+        let identity = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+        let there = std::fs::metadata(self.directory.join("tail")).map(identity);
+        matches!((there, tail.metadata().map(identity)), (Ok(there), Ok(here)) if there == here)
     }
 }
 
@@ -232,9 +258,11 @@ impl SlotStore for LocalSlots {
             Written::Exists => Ok(Creation::Exists),
             Written::Created => Ok(Creation::Created),
             Written::NeedsRunway => {
-                let inner = self.inner.clone();
                 // Off the commit path: the answer is out while the next runway is laid. Without one, commits are only slower.
-                tokio::task::spawn_blocking(move || inner.extend(n));
+                if !self.inner.laying.swap(true, Ordering::Acquire) {
+                    let inner = self.inner.clone();
+                    tokio::task::spawn_blocking(move || inner.lay_runway(n));
+                }
                 Ok(Creation::Created)
             }
         }
@@ -254,17 +282,10 @@ impl SlotStore for LocalSlots {
         name(n)
     }
 
-    fn audit(&self, slots: u64) -> Option<(String, String)> {
-        let mut mark = [0; 8];
-        let tail = self.inner.tail.lock();
-        let what = match tail.read_exact_at(&mut mark, 0) {
-            Err(_) if slots > 0 => "missing or cut short; the next commit writes it again".to_owned(),
-            Ok(()) if !(slots.saturating_sub(1)..=slots).contains(&u64::from_le_bytes(mark)) => {
-                format!("says {} slots are acknowledged, but there are {slots}", u64::from_le_bytes(mark))
-            }
-            Ok(()) | Err(_) => return None,
-        };
-        Some(("j/00/tail".into(), what))
+    fn audit(&self, slots: u64) -> Option<Finding> {
+        let mark = Inner::acknowledged(&self.inner.tail.lock());
+        let what = format!("counts {mark} acknowledged slots of {slots}; the next server mends it");
+        (mark + 1 < slots).then(|| Finding { key: "j/00/tail".into(), what })
     }
 
     fn pace(&self) -> Pace {
@@ -301,7 +322,8 @@ fn failed(n: u64, error: io::Error) -> StoreError {
 }
 
 fn fatal(n: u64, error: &io::Error) -> StoreError {
-    StoreError::Fatal { key: name(n), what: error.to_string() }
+    let advice = if error.kind() == io::ErrorKind::StorageFull { " (make room first)" } else { "" };
+    StoreError::Fatal { key: name(n), what: format!("{error}{advice}") }
 }
 
 async fn blocking<T: Send + 'static>(
@@ -348,6 +370,98 @@ mod tests {
         for inner in [&one, &other] {
             assert_eq!(inner.get(1).unwrap(), Some(slot(1)));
             assert_eq!(inner.get(2).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_server_whose_files_were_moved_writes_neither_there_nor_to_what_took_their_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let (live, old) = (directory.path().join("live"), directory.path().join("old"));
+        let before = LocalSlots::open(&live, true).unwrap().inner;
+        before.create(0, &slot(0)).map(drop).unwrap();
+        std::fs::rename(&live, &old).unwrap();
+        let after = LocalSlots::open(&live, true).unwrap().inner;
+        for n in 0..3_000 {
+            after.create(n, &slot(n)).map(drop).unwrap();
+        }
+        before.extend(0).unwrap();
+        assert!(matches!(before.create(1, &slot(1)), Err(StoreError::Fatal { .. })));
+        for n in 0..3_000 {
+            assert_eq!(after.get(n).unwrap(), Some(slot(n)));
+        }
+        assert_eq!(after.get(3_000).unwrap(), None);
+    }
+
+    #[test]
+    fn runways_and_commits_of_two_processes_leave_every_slot_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let handles = [0, 1].map(|_| LocalSlots::open(directory.path(), true).unwrap().inner);
+        let laying = handles.clone().map(|inner| {
+            std::thread::spawn(move || {
+                for n in 0..2_000 {
+                    inner.extend(n).unwrap();
+                }
+            })
+        });
+        for n in 0..2_000 {
+            handles[(n % 3 == 0) as usize].create(n, &slot(n)).map(drop).unwrap();
+        }
+        for thread in laying {
+            thread.join().unwrap();
+        }
+        for inner in &handles {
+            for n in 0..2_000 {
+                assert_eq!(inner.get(n).unwrap(), Some(slot(n)), "{n}");
+            }
+        }
+    }
+
+    fn frame_of(bytes: &Bytes) -> Vec<u8> {
+        let len = bytes.len() as u32;
+        [&len.to_le_bytes()[..], &(!len.rotate_left(16)).to_le_bytes(), bytes].concat()
+    }
+
+    #[test]
+    fn a_torn_write_that_holds_a_frame_in_its_payload_is_still_only_a_torn_write() {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = LocalSlots::open(directory.path(), true).unwrap().inner;
+        inner.create(0, &slot(0)).map(drop).unwrap();
+        let file = OpenOptions::new().write(true).open(inner.file(0)).unwrap();
+        let end = frame_of(&slot(0)).len() as u64;
+        let inside = [&[7; 100][..], &frame_of(&slot(5)), &[7; 100]].concat();
+        let torn = frame_of(&Bytes::from([&inside[..], &[9; 5_000]].concat()));
+        file.write_all_at(&torn[..inside.len() + 8], end).unwrap();
+        let reopened = LocalSlots::open(directory.path(), true).unwrap().inner;
+        assert_eq!(reopened.get(1).unwrap(), None);
+        reopened.create(1, &slot(1)).map(drop).unwrap();
+        assert_eq!(reopened.get(1).unwrap(), Some(slot(1)));
+        assert_eq!(reopened.get(2).unwrap(), None);
+    }
+
+    #[test]
+    fn slots_that_a_lost_mark_does_not_count_are_shown_and_counted_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let slots = LocalSlots::open(directory.path(), true).unwrap();
+        for n in 0..300 {
+            slots.inner.create(n, &slot(n)).map(drop).unwrap();
+        }
+        File::create(directory.path().join("j/00/tail")).unwrap();
+        let looking = LocalSlots::open(directory.path(), false).unwrap();
+        assert_eq!(looking.inner.get(299).unwrap(), Some(slot(299)));
+        assert_eq!(looking.audit(300).unwrap().key, "j/00/tail");
+        let serving = LocalSlots::open(directory.path(), true).unwrap();
+        assert_eq!(serving.inner.get(0).unwrap(), Some(slot(0)));
+        assert!(serving.audit(300).is_none());
+    }
+
+    #[test]
+    fn a_slot_file_that_was_replaced_or_cut_takes_no_more_slots() {
+        for harm in [|path: &Path| std::fs::remove_file(path), |path: &Path| File::create(path).map(drop)] {
+            let directory = tempfile::tempdir().unwrap();
+            let inner = LocalSlots::open(directory.path(), true).unwrap().inner;
+            inner.create(0, &slot(0)).map(drop).unwrap();
+            harm(&inner.file(0)).unwrap();
+            assert!(inner.create(1, &slot(1)).is_err());
         }
     }
 }

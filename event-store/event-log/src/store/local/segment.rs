@@ -2,17 +2,20 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-
-use super::{RUNWAY_MAX, RUNWAY_MIN};
 
 const FRAME_HEADER: u64 = 8;
 /// Direct writes are made of whole blocks.
 const BLOCK: usize = 4096;
 const STRIDE: usize = 256 << 10;
+const WINDOW: usize = 1 << 20;
+/// Zeros written ahead of the frames, so that a commit overwrites allocated blocks and the sync moves no metadata. The busier a file
+/// has been, the longer its runway: a quarter of what it holds, between these.
+const RUNWAY_MIN: u64 = 512 << 10;
+const RUNWAY_MAX: u64 = 8 << 20;
 /// No slot is larger; a broken length is not believed.
 const FRAME_MAX: u32 = 80 << 20;
 
@@ -25,6 +28,7 @@ pub(super) struct Segment {
     end: u64,
     /// Bytes of the file that are allocated.
     allocated: u64,
+    path: PathBuf,
 }
 
 pub(super) enum Frame {
@@ -53,7 +57,7 @@ impl Segment {
             Err(error) => return Err(error),
         };
         let allocated = file.metadata()?.len();
-        Ok(Some(Self { file, first, starts: Vec::new(), end: 0, allocated }))
+        Ok(Some(Self { file, first, starts: Vec::new(), end: 0, allocated, path: path.to_owned() }))
     }
 
     pub(super) fn create(path: &Path, first: u64) -> io::Result<Self> {
@@ -63,7 +67,7 @@ impl Segment {
             File::open(parent)?.sync_all()?;
         }
         let allocated = file.metadata()?.len();
-        Ok(Self { file, first, starts: Vec::new(), end: 0, allocated })
+        Ok(Self { file, first, starts: Vec::new(), end: 0, allocated, path: path.to_owned() })
     }
 
     /// Walks forward to slot `n` if it is not known yet, over acknowledged frames by their length alone. A frame that is given out
@@ -77,13 +81,13 @@ impl Segment {
                 self.push(u64::from(len));
                 continue;
             }
-            match self.frame_at(self.starts.len(), self.end)? {
+            match self.frame_at(self.starts.len(), self.end, acknowledged)? {
                 Frame::Whole(bytes) => self.push(bytes.len() as u64),
                 stopped @ (Frame::Absent | Frame::Broken { .. }) => return Ok(stopped),
             }
         }
         let at = self.starts.get(index).copied().unwrap_or(self.end);
-        let frame = self.frame_at(index, at)?;
+        let frame = self.frame_at(index, at, acknowledged)?;
         if let Frame::Whole(bytes) = &frame
             && index == self.starts.len()
         {
@@ -92,12 +96,26 @@ impl Segment {
         Ok(frame)
     }
 
-    /// Makes a frame durable that another process may have left unsynced.
-    pub(super) fn rewrite(&mut self, n: u64, bytes: &Bytes) -> io::Result<()> {
-        if let Some(at) = self.starts.get((n - self.first) as usize) {
-            self.file.write_all_at(bytes, at + FRAME_HEADER)?;
+    /// Makes the whole frames from slot `n` on durable, which another process may have left unsynced; returns the slot behind them.
+    pub(super) fn confirm(&mut self, n: u64) -> io::Result<u64> {
+        let mut next = n;
+        while let Frame::Whole(bytes) = self.read(next, 0)? {
+            if let Some(at) = self.starts.get((next - self.first) as usize) {
+                self.file.write_all_at(&bytes, at + FRAME_HEADER)?;
+            }
+            next += 1;
         }
-        self.file.sync_data()
+        self.file.sync_data()?;
+        Ok(next)
+    }
+
+    /// The file is where it was and holds what was written to it.
+    fn check_in_place(&self) -> io::Result<()> {
+        let meta = self.file.metadata()?;
+        if meta.nlink() == 0 || meta.len() < self.end {
+            return Err(io::Error::other("the file was removed, replaced or cut short under the server"));
+        }
+        Ok(())
     }
 
     fn push(&mut self, len: u64) {
@@ -110,11 +128,12 @@ impl Segment {
         self.first + self.starts.len() as u64 == n
     }
 
-    fn frame_at(&self, index: usize, at: u64) -> io::Result<Frame> {
+    fn frame_at(&self, index: usize, at: u64, acknowledged: u64) -> io::Result<Frame> {
+        let n = self.first + index as u64;
         match self.parse_at(at)? {
             Some(Some(bytes)) => Ok(Frame::Whole(bytes)),
             Some(None) => Ok(Frame::Absent),
-            None => Ok(Frame::Broken { n: self.first + index as u64, at, last: !self.whole_frame_after(at)? }),
+            None => Ok(Frame::Broken { n, at, last: n >= acknowledged && !self.whole_frame_after(n, at)? }),
         }
     }
 
@@ -146,16 +165,33 @@ impl Segment {
         Ok(Some(Some(bytes)))
     }
 
-    /// Looks behind a broken frame for one that is whole: then the broken one was acknowledged, whatever `tail` says.
-    fn whole_frame_after(&self, at: u64) -> io::Result<bool> {
-        let mut rest = vec![0; self.file.metadata()?.len().saturating_sub(at) as usize];
-        let read = read_up_to(&self.file, &mut rest, at)?;
-        rest.truncate(read);
-        for start in 1..rest.len().saturating_sub(FRAME_HEADER as usize) {
-            let len = u32::from_le_bytes([rest[start], rest[start + 1], rest[start + 2], rest[start + 3]]);
-            let check = u32::from_le_bytes([rest[start + 4], rest[start + 5], rest[start + 6], rest[start + 7]]);
-            if len > 0 && check == length_check(len) && matches!(self.parse_at(at + start as u64)?, Some(Some(_))) {
-                return Ok(true);
+    /// Whether a whole frame lies behind the broken one of slot `n`: then that was acknowledged, whatever `tail` says. With a sound length
+    /// the next frame can only begin in one place; without one it is sought, and must be a later slot of the same log: what is found
+    /// there may be bytes that a client sent.
+    fn whole_frame_after(&self, n: u64, at: u64) -> io::Result<bool> {
+        if let Header::Frame { len } = self.header_at(at)? {
+            return Ok(matches!(self.parse_at(at + FRAME_HEADER + u64::from(len))?, Some(Some(_))));
+        }
+        let before = self.starts.len().checked_sub(1).and_then(|last| self.starts.get(last)).map(|start| self.parse_at(*start));
+        let cluster = match before.transpose()? {
+            Some(Some(Some(bytes))) => crate::slot::identity(&bytes).map(|(cluster, _)| cluster),
+            Some(Some(None) | None) | None => None,
+        };
+        let same_log = |bytes: &Bytes| {
+            let found = crate::slot::identity(bytes);
+            found.is_some_and(|(log, m)| m > n && cluster.is_none_or(|cluster| cluster == log))
+        };
+        let end = self.file.metadata()?.len();
+        let mut window = vec![0; WINDOW + FRAME_HEADER as usize];
+        for from in (at + 1..end).step_by(WINDOW) {
+            let read = read_up_to(&self.file, &mut window, from)?;
+            for start in 0..read.saturating_sub(FRAME_HEADER as usize).min(WINDOW) {
+                let field = |at: usize| u32::from_le_bytes([window[at], window[at + 1], window[at + 2], window[at + 3]]);
+                let (len, check) = (field(start), field(start + 4));
+                let may_be = len > 0 && check == length_check(len);
+                if may_be && matches!(self.parse_at(from + start as u64)?, Some(Some(bytes)) if same_log(&bytes)) {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
@@ -180,15 +216,16 @@ impl Segment {
     /// Writes the frame of slot `n` behind the last one and syncs it. What a crash left there is overwritten.
     pub(super) fn append(&mut self, n: u64, bytes: &Bytes) -> io::Result<u64> {
         debug_assert_eq!(n - self.first, self.starts.len() as u64);
-        let mut frame = Vec::with_capacity(bytes.len() + FRAME_HEADER as usize);
+        let mut frame = Vec::with_capacity(bytes.len() + FRAME_HEADER as usize + BLOCK);
         let len = bytes.len() as u32;
         frame.extend_from_slice(&len.to_le_bytes());
         frame.extend_from_slice(&length_check(len).to_le_bytes());
         frame.extend_from_slice(bytes);
         let end = self.end + frame.len() as u64;
+        self.check_in_place()?;
         self.clear_remains(end)?;
         // Zeros follow anyway; a last page that is written whole need not be read first.
-        let whole = (end.next_multiple_of(BLOCK as u64)).min(self.allocated.max(end));
+        let whole = end.next_multiple_of(BLOCK as u64).min(self.allocated.max(end));
         frame.resize((whole - self.end) as usize, 0);
         self.file.write_all_at(&frame, self.end)?;
         self.file.sync_data()?;
@@ -215,50 +252,46 @@ impl Segment {
         self.file.sync_all()
     }
 
-    /// One stride of runway; `true` when it is long enough. Other processes may have written frames we do not know of, but never
-    /// beyond the end of the file.
-    pub(super) fn extend(&mut self, zeros: &mut Zeros) -> io::Result<bool> {
+    /// One stride of runway, or the step to the next block; `true` when it is long enough. Other processes may have written frames
+    /// we do not know of, but never beyond the end of the file.
+    pub(super) fn extend(&mut self) -> io::Result<bool> {
         let len = self.file.metadata()?.len();
         let wanted = self.end + self.runway();
-        if len < wanted {
-            zeros.write(len)?;
+        if len >= wanted {
+            self.allocated = len;
+            return Ok(true);
+        }
+        let odd = (len % BLOCK as u64) as usize;
+        if odd == 0 {
+            self.write_stride(len)?;
+        } else {
+            self.file.write_all_at(&[0; BLOCK][odd..], len)?;
         }
         self.allocated = self.file.metadata()?.len();
-        Ok(self.allocated >= wanted)
+        if self.allocated <= len {
+            return Err(io::Error::other("the file did not grow"));
+        }
+        Ok(false)
     }
-}
 
-/// Writes zeros past the page cache where it can: a commit's sync would have to wait for every page of them that is still dirty.
-pub(super) struct Zeros {
-    direct: File,
-    cached: File,
-    buffer: Vec<u8>,
-}
+    /// Past the page cache where it can be: a commit's sync would have to wait for every page of zeros that is still dirty.
+    fn write_stride(&self, at: u64) -> io::Result<()> {
+        let buffer = vec![0; STRIDE + BLOCK];
+        let skip = buffer.as_ptr().align_offset(BLOCK);
+        let zeros = &buffer[skip..skip + STRIDE];
+        match self.direct()?.map(|direct| direct.write_all_at(zeros, at)) {
+            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => self.file.write_all_at(zeros, at),
+            Some(written) => written,
+            None => self.file.write_all_at(zeros, at),
+        }
+    }
 
-impl Zeros {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let cached = OpenOptions::new().write(true).open(path)?;
+    /// The same file once more. Whatever else lies at its path by now is none of ours.
+    fn direct(&self) -> io::Result<Option<File>> {
         let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-        let direct = OpenOptions::new().write(true).custom_flags(flags).open(path).or_else(|_| cached.try_clone())?;
-        Ok(Self { direct, cached, buffer: vec![0; STRIDE + BLOCK] })
-    }
-
-    /// One stride from `at` on, or up to the next block if that comes first.
-    fn write(&mut self, at: u64) -> io::Result<()> {
-        let odd = (at % BLOCK as u64) as usize;
-        if odd != 0 {
-            return self.cached.write_all_at(&self.buffer[..BLOCK - odd], at);
-        }
-        let skip = self.buffer.as_ptr().align_offset(BLOCK);
-        let zeros = &self.buffer[skip..skip + STRIDE];
-        match self.direct.write_all_at(zeros, at) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.cached.write_all_at(zeros, at),
-            written => written,
-        }
-    }
-
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.cached.sync_data()
+        let Ok(direct) = OpenOptions::new().write(true).custom_flags(flags).open(&self.path) else { return Ok(None) };
+        let (this, that) = (self.file.metadata()?, direct.metadata()?);
+        Ok(((this.dev(), this.ino()) == (that.dev(), that.ino())).then_some(direct))
     }
 }
 
