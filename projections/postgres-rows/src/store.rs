@@ -1,0 +1,128 @@
+//! The database that holds the copies, for those who feed them and those who read them.
+
+use std::time::Duration;
+
+use events::HouseId;
+use projector::Projector;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Postgres, Transaction};
+
+use crate::migrate::migrate;
+use crate::projection::RowsProjector;
+
+const ACQUIRE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Clones share the pool.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    pub(crate) pool: PgPool,
+    options: PgConnectOptions,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The first start has not made the rows yet.
+    #[error("there are no rows yet")]
+    NothingLive,
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+}
+
+/// A copy as the database knows it.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct CopyInfo {
+    pub id: i64,
+    pub projection: String,
+    pub version: i32,
+    pub label: String,
+    pub schema: String,
+    pub state: String,
+    pub next: i64,
+    pub records: i64,
+    pub time_ms: i64,
+    pub stopped: Option<String>,
+}
+
+impl Rows {
+    /// Connects and brings the schema up to date.
+    pub async fn connect(options: PgConnectOptions, connections: u32) -> Result<Self, sqlx::Error> {
+        let mut conn = PgConnection::connect_with(&options).await?;
+        migrate(&mut conn).await?;
+        conn.close().await?;
+        let pool = PgPoolOptions::new()
+            .max_connections(connections.max(2))
+            .acquire_timeout(ACQUIRE_PATIENCE)
+            .connect_with(options.clone())
+            .await?;
+        Ok(Self { pool, options })
+    }
+
+    /// For queries, which enter the live copy by themselves.
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// A transaction that sees the live rows of one house and nothing else.
+    pub async fn read(&self, house: &HouseId) -> Result<Transaction<'static, Postgres>, ReadError> {
+        self.begin(house.as_str(), "arbe_reader").await
+    }
+
+    /// A transaction that sees the live rows of every house, for drivers. No request of a user comes here.
+    pub async fn read_all(&self) -> Result<Transaction<'static, Postgres>, ReadError> {
+        self.begin("", "arbe_projector").await
+    }
+
+    async fn begin(&self, house: &str, role: &str) -> Result<Transaction<'static, Postgres>, ReadError> {
+        let mut tx = self.pool.begin().await?;
+        let live: Option<String> = sqlx::query_scalar(
+            "select set_config('search_path', quote_ident(schema), true) || set_config('app.house_id', $2, true)
+                || set_config('role', $3, true)
+            from arbe.copies where projection = $1 and state = 'live'",
+        )
+        .bind(RowsProjector::NAME)
+        .bind(house)
+        .bind(role)
+        .fetch_optional(&mut *tx)
+        .await?;
+        if live.is_some() { Ok(tx) } else { Err(ReadError::NothingLive) }
+    }
+
+    /// Every copy there is, live or not.
+    pub async fn copies(&self) -> Result<Vec<CopyInfo>, sqlx::Error> {
+        sqlx::query_as(
+            "select id, projection, version, label, schema, state, next, records, time_ms, stopped from arbe.copies order by id",
+        )
+        .fetch_all(&self.pool)
+        .await
+    }
+
+    /// Takes a copy away that is not live, such as one of the past.
+    pub async fn drop_copy(&self, schema: &str) -> Result<bool, sqlx::Error> {
+        let mut tx = self.pool.begin().await?;
+        let gone = sqlx::query("delete from arbe.copies where schema = $1 and state <> 'live'").bind(schema);
+        let gone = gone.execute(&mut *tx).await?.rows_affected() == 1;
+        if gone {
+            drop_schema(&mut tx, schema).await?;
+        }
+        tx.commit().await?;
+        Ok(gone)
+    }
+
+    /// A connection of its own for one who makes, feeds or checks copies.
+    pub(crate) async fn feeder(&self) -> Result<PgConnection, sqlx::Error> {
+        let mut conn = PgConnection::connect_with(&self.options).await?;
+        // Losing the end of what was applied is harmless: the checkpoint is lost with it.
+        sqlx::raw_sql("set synchronous_commit = off; set timezone = 'UTC'; set jit = off").execute(&mut conn).await?;
+        Ok(conn)
+    }
+
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+pub(crate) async fn drop_schema(conn: &mut PgConnection, schema: &str) -> Result<(), sqlx::Error> {
+    let drop = AssertSqlSafe(format!("drop schema if exists \"{schema}\" cascade"));
+    sqlx::raw_sql(drop).execute(conn).await.map(|_| ())
+}

@@ -1,0 +1,18 @@
+//! The rows on a real Postgres, started by the tests themselves.
+
+#[path = "rows/cluster.rs"]
+mod cluster;
+#[path = "rows/crash.rs"]
+mod crash;
+#[path = "rows/house.rs"]
+mod house;
+#[path = "rows/live.rs"]
+mod live;
+#[path = "rows/postgres.rs"]
+mod postgres;
+#[path = "rows/projected.rs"]
+mod projected;
+#[path = "rows/rules.rs"]
+mod rules;
+#[path = "rows/story.rs"]
+mod story;

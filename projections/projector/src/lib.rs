@@ -1,0 +1,23 @@
+//! Feeding read models from the log: a pure [`Projector`] says what each event changes, a [`Sink`] applies it together with its
+//! checkpoint, a [`Runner`] keeps one copy current, and copies are rebuilt beside the live one and verified against the log.
+//!
+//! This crate knows no database.
+
+mod batch;
+mod copies;
+mod monitor;
+mod project;
+mod rebuild;
+mod replay;
+mod runner;
+mod sink;
+mod verify;
+
+pub use copies::{Copies, Live, Sums};
+pub use monitor::{Monitor, RunState, Status, Watermark};
+pub use project::{Projector, Recorded, Stop, Unprojectable};
+pub use rebuild::{Rebuilt, rebuild};
+pub use replay::{Progress, ReplayError, Until};
+pub use runner::{Pace, Runner};
+pub use sink::{Checkpoint, Sink, SinkError, Span};
+pub use verify::{Report, TableSums, verify};

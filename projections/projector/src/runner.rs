@@ -1,0 +1,154 @@
+//! Keeping the live copy current.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use event_log::Log;
+use tokio::time::{Instant, sleep};
+
+use crate::batch::{Reach, ReadAhead};
+use crate::copies::{Copies, Live};
+use crate::monitor::{Monitor, RunState};
+use crate::project::{Projector, Stop};
+use crate::rebuild::rebuild;
+use crate::replay::{ReplayError, Until, apply};
+use crate::sink::{Checkpoint, Sink, SinkError};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// How often a passive runner looks at the checkpoint.
+    pub look_every: Duration,
+    /// A runner that leaves commits lying for this long is taken for dead, whatever it has claimed.
+    pub patience: Duration,
+    /// Between attempts while something does not answer.
+    pub retry_after: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            look_every: Duration::from_millis(100),
+            patience: Duration::from_secs(10),
+            retry_after: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Feeds one projection. Run it in every process: one of them is active, the others stand by.
+#[derive(Debug)]
+pub struct Runner<P, K> {
+    log: Log,
+    projector: Arc<P>,
+    copies: K,
+    pace: Pace,
+    monitor: Monitor,
+}
+
+impl<P: Projector, K: Copies<P::Change>> Runner<P, K> {
+    pub fn new(log: Log, projector: Arc<P>, copies: K, pace: Pace) -> Self {
+        Self { log, projector, copies, pace, monitor: Monitor::new(P::NAME, P::VERSION) }
+    }
+
+    #[must_use]
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// Runs until an event cannot be applied. May be dropped at any point.
+    pub async fn run(&self) -> Stop {
+        loop {
+            match self.feed().await {
+                ReplayError::Stopped(stop) => {
+                    tracing::error!(projection = P::NAME, %stop, "the projection stopped; its last good state keeps serving");
+                    self.monitor.state(RunState::Stopped { stop: stop.clone() });
+                    return stop;
+                }
+                ReplayError::Sink(SinkError::Moved) => {}
+                ReplayError::OtherHistory => self.replace("the copy belongs to another history of the log").await,
+                error @ (ReplayError::Busy
+                | ReplayError::NothingLive
+                | ReplayError::Behind
+                | ReplayError::Log(_)
+                | ReplayError::Sink(SinkError::Refused { .. } | SinkError::Unavailable(_))) => self.wait(&error).await,
+            }
+        }
+    }
+
+    async fn wait(&self, error: &ReplayError) {
+        tracing::warn!(projection = P::NAME, %error, "the projection waits");
+        self.monitor.state(RunState::Waiting { error: error.to_string() });
+        sleep(self.pace.retry_after).await;
+    }
+
+    async fn replace(&self, why: &str) {
+        tracing::warn!(projection = P::NAME, why, "building a new copy");
+        self.monitor.state(RunState::Rebuilding { why: why.to_owned() });
+        match rebuild(&self.log, &self.projector, &self.copies, Until::Head, |_| {}).await {
+            Ok(_) | Err(ReplayError::Sink(SinkError::Moved)) => {}
+            Err(error) => self.wait(&error).await,
+        }
+    }
+
+    async fn feed(&self) -> ReplayError {
+        match self.try_feed().await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+
+    async fn try_feed(&self) -> Result<std::convert::Infallible, ReplayError> {
+        let mut sink = match self.copies.live().await? {
+            Live::Current(sink) => sink,
+            Live::Outdated { version } => {
+                self.replace(&format!("the live copy has version {version}")).await;
+                return Err(SinkError::Moved.into());
+            }
+        };
+        let mut at = self.stand_by(&mut sink).await?;
+        self.monitor.at(RunState::Active, at);
+        let mut batches = ReadAhead::start(&self.log, &self.projector, at, Reach::Forever);
+        loop {
+            let batch = batches.next().await.ok_or_else(|| ReplayError::Log("following ended".into()))??;
+            let (events, seen) = (batch.events, batch.seen);
+            match apply(&self.log, self.projector.as_ref(), &mut sink, at, batch).await {
+                Ok(to) => at = to,
+                Err(stopped @ ReplayError::Stopped(_)) => {
+                    self.monitor.at(RunState::Active, sink.checkpoint().await?);
+                    return Err(stopped);
+                }
+                Err(error) => return Err(error),
+            }
+            self.monitor.applied(at, events, seen);
+        }
+    }
+
+    /// Returns when it is this runner's turn.
+    async fn stand_by(&self, sink: &mut K::Sink) -> Result<Checkpoint, ReplayError> {
+        let mut last = sink.checkpoint().await?;
+        let mut moved = Instant::now();
+        while !sink.claim().await? {
+            let now = sink.checkpoint().await?;
+            let idle = now.position() >= self.log.position();
+            if now != last || idle {
+                moved = Instant::now();
+            }
+            last = now;
+            self.monitor.at(RunState::Passive, now);
+            if moved.elapsed() > self.pace.patience {
+                if !self.idle(now).await {
+                    tracing::warn!(projection = P::NAME, "the active runner is silent; taking over");
+                    break;
+                }
+                moved = Instant::now();
+            }
+            sleep(self.pace.look_every).await;
+        }
+        Ok(sink.checkpoint().await?)
+    }
+
+    /// Whether nothing follows but slots without records.
+    async fn idle(&self, at: Checkpoint) -> bool {
+        let Ok(mut follower) = self.log.follow(at.cursor).await else { return false };
+        matches!(follower.try_next().await, Ok(None))
+    }
+}

@@ -1,0 +1,65 @@
+//! How far the read models are.
+
+use projector::RunState;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::view::Queries;
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Projection {
+    pub name: String,
+    pub version: u32,
+    pub state: ProjectionState,
+    /// Everything below it is applied.
+    pub position: u64,
+    /// Where the log ends.
+    pub head: u64,
+    /// Commits of the log that are not applied yet.
+    pub lag: u64,
+    /// Events per second, lately.
+    pub rate: f64,
+    /// Why it is not fed, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProjectionState {
+    Starting,
+    /// This server feeds it.
+    Active,
+    /// Another server feeds it.
+    Passive,
+    Rebuilding,
+    /// Tried again by itself.
+    Waiting,
+    /// An event cannot be applied; the last good state keeps serving.
+    Stopped,
+}
+
+impl Queries {
+    #[must_use]
+    pub fn projections(&self, head: u64) -> Vec<Projection> {
+        let status = self.rows.status(head);
+        let (state, error) = match status.state {
+            RunState::Starting => (ProjectionState::Starting, None),
+            RunState::Active => (ProjectionState::Active, None),
+            RunState::Passive => (ProjectionState::Passive, None),
+            RunState::Rebuilding { why } => (ProjectionState::Rebuilding, Some(why)),
+            RunState::Waiting { error } => (ProjectionState::Waiting, Some(error)),
+            RunState::Stopped { stop } => (ProjectionState::Stopped, Some(stop.to_string())),
+        };
+        vec![Projection {
+            name: status.name.to_owned(),
+            version: status.version,
+            state,
+            position: status.position,
+            head,
+            lag: status.lag,
+            rate: status.events_per_second,
+            error,
+        }]
+    }
+}
