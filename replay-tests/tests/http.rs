@@ -22,7 +22,7 @@ struct Running {
 async fn start(options: http_api::Options) -> Running {
     let store = StoreUrl::Memory.open(&[], true).unwrap();
     let log = Log::open(store, Options::default()).await.unwrap();
-    let app: Arc<App> = App::open(log.clone(), options).await.unwrap();
+    let app: Arc<App> = App::open(log.clone(), None, options).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);

@@ -5,9 +5,20 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
+mod help;
+mod platform;
+mod server;
+mod threads;
+mod values;
+
+pub(crate) use platform::*;
+pub(crate) use server::{Database, Rebuild, Serve, Verify};
+pub(crate) use threads::*;
+pub(crate) use values::Until;
+
 /// Threads that people and coding agents share: durable logs on object storage.
 #[derive(Debug, Parser)]
-#[command(name = "arbe", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "arbe", version, propagate_version = true, max_term_width = 100, after_long_help = help::TOP)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -19,62 +30,112 @@ pub(crate) struct Args {
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct Common {
     /// Configuration file (TOML) [default: arbe/config.toml in the XDG configuration directory, if there]
-    #[arg(long, global = true, env = "ARBE_CONFIG", value_name = "FILE")]
+    #[arg(long, global = true, help_heading = "Everywhere", env = "ARBE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Where data lives [default: arbe in the XDG data directory]
-    #[arg(long, global = true, env = "ARBE_DATA_DIR", value_name = "DIR")]
+    #[arg(long, global = true, help_heading = "Everywhere", env = "ARBE_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// The log's store: memory:, file:///directory, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix.
     /// Credentials and endpoints come from the usual AWS_…, GOOGLE_… and AZURE_… variables [default: log in the data directory]
-    #[arg(long, global = true, env = "ARBE_STORE", value_name = "URL")]
+    #[arg(long, global = true, help_heading = "Everywhere", env = "ARBE_STORE", value_name = "URL")]
     pub(crate) store: Option<event_log::StoreUrl>,
-    /// Print JSON to stdout
-    #[arg(long, global = true)]
+    /// Print JSON to stdout: one object, or one to a line for lists
+    #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) json: bool,
     /// What is logged to stderr, as a filter such as info or event_log=debug [default: info for serve, else warn]
-    #[arg(long, global = true, env = "ARBE_LOG", value_name = "FILTER")]
+    #[arg(long, global = true, help_heading = "Everywhere", env = "ARBE_LOG", value_name = "FILTER")]
     pub(crate) log_level: Option<String>,
     /// How it is logged: human or json
-    #[arg(long, global = true, env = "ARBE_LOG_FORMAT", value_name = "FORMAT")]
+    #[arg(long, global = true, help_heading = "Everywhere", env = "ARBE_LOG_FORMAT", value_name = "FORMAT")]
     pub(crate) log_format: Option<crate::config::LogFormat>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Start the server: Durable Streams over HTTP, health at /healthz and /readyz, metrics at /metrics
+    /// Start the server: the platform's API, Durable Streams, health at /healthz and /readyz, metrics at /metrics
+    #[command(after_long_help = help::SERVE)]
     Serve(Box<Serve>),
+    /// Say something in a thread
+    #[command(after_long_help = help::SAY)]
+    Say(Box<With<Say>>),
+    /// Print a thread and follow it as it grows
+    #[command(long_about = help::TAIL_ABOUT, after_long_help = help::TAIL)]
+    Tail(Box<With<Tail>>),
+    /// Threads: durable logs that people and bots share
+    #[command(after_long_help = help::THREAD)]
+    Thread(Box<On<ThreadVerb>>),
+    /// Entries of a thread: list them, append of any type
+    #[command(after_long_help = help::ENTRY)]
+    Entry(Box<On<EntryVerb>>),
+    /// Houses: who is a member sees everything in one, others see nothing of it
+    #[command(after_long_help = help::HOUSE)]
+    House(Box<On<HouseVerb>>),
+    /// Members of a house and their roles
+    #[command(after_long_help = help::MEMBER)]
+    Member(Box<On<MemberVerb>>),
+    /// Agents, human and bot, and their API keys
+    #[command(after_long_help = help::AGENT)]
+    Agent(Box<On<AgentVerb>>),
+    /// Environments: the recipes that sandboxes are built from
+    #[command(after_long_help = help::ENV)]
+    Env(Box<On<EnvVerb>>),
+    /// Show which agent the token belongs to, and its houses
+    Whoami(Box<Remote>),
+    /// Show each read model: version, position, lag, rate, state
+    Projections(Box<Remote>),
+    /// Build read models anew from the log, beside the ones that serve, and swap
+    #[command(long_about = help::REBUILD_ABOUT, after_long_help = help::REBUILD)]
+    Rebuild(Box<Rebuild>),
+    /// Replay read models into a scratch copy and compare; exit code 5 if they differ
+    #[command(long_about = help::VERIFY_ABOUT, after_long_help = help::VERIFY)]
+    Verify(Box<Verify>),
     /// Look at the log itself, with or without a running server
     Log {
         #[command(subcommand)]
         verb: LogVerb,
     },
     /// Print shell completions
+    #[command(after_long_help = help::COMPLETIONS)]
     Completions { shell: Shell },
 }
 
-#[derive(Clone, Debug, Default, ClapArgs)]
-pub(crate) struct Serve {
-    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:4437]
-    #[arg(long, env = "ARBE_LISTEN", value_name = "ADDRESS")]
-    pub(crate) listen: Option<String>,
-    /// How clients reach this server, if not as their Host header says
-    #[arg(long, env = "ARBE_PUBLIC_URL", value_name = "URL")]
-    pub(crate) public_url: Option<String>,
-    /// How other servers on the same store reach this one [default: the listening address]
-    #[arg(long, env = "ARBE_ADVERTISE_URL", value_name = "URL")]
-    pub(crate) advertise_url: Option<String>,
-    /// Bearer token that guards /v1/stream. Better given as a variable or in the file than as a flag
-    #[arg(long, env = "ARBE_SERVICE_SECRET", value_name = "SECRET", hide_env_values = true)]
-    pub(crate) service_secret: Option<String>,
-    /// How long a long-poll waits [default: 30s]
-    #[arg(long, env = "ARBE_LONG_POLL_TIMEOUT", value_name = "DURATION")]
-    pub(crate) long_poll_timeout: Option<humantime::Duration>,
-    /// MiB of recent data kept in memory [default: 128]
-    #[arg(long, env = "ARBE_MEMORY_MIB", value_name = "MIB")]
-    pub(crate) memory_mib: Option<usize>,
-    /// MiB that a request body may have [default: 32]
-    #[arg(long, env = "ARBE_BODY_LIMIT_MIB", value_name = "MIB")]
-    pub(crate) body_limit_mib: Option<usize>,
+impl Verb {
+    /// How the verb reaches a server, if it talks to one.
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        match self {
+            Self::Say(with) => Some(&with.remote),
+            Self::Tail(with) => Some(&with.remote),
+            Self::Thread(on) => Some(&on.remote),
+            Self::Entry(on) => Some(&on.remote),
+            Self::House(on) => Some(&on.remote),
+            Self::Member(on) => Some(&on.remote),
+            Self::Agent(on) => Some(&on.remote),
+            Self::Env(on) => Some(&on.remote),
+            Self::Whoami(remote) | Self::Projections(remote) => Some(remote),
+            Self::Serve(_) | Self::Rebuild(_) | Self::Verify(_) | Self::Log { .. } | Self::Completions { .. } => None,
+        }
+    }
+
+    /// How the verb reaches Postgres, if it does so itself.
+    pub(crate) fn database(&self) -> Option<&Database> {
+        match self {
+            Self::Serve(serve) => Some(&serve.database),
+            Self::Rebuild(rebuild) => Some(&rebuild.database),
+            Self::Verify(verify) => Some(&verify.database),
+            Self::Say(_)
+            | Self::Tail(_)
+            | Self::Thread(_)
+            | Self::Entry(_)
+            | Self::House(_)
+            | Self::Member(_)
+            | Self::Agent(_)
+            | Self::Env(_)
+            | Self::Whoami(_)
+            | Self::Projections(_)
+            | Self::Log { .. }
+            | Self::Completions { .. } => None,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -100,3 +161,6 @@ pub(crate) enum LogVerb {
     /// Read everything and verify it; exit code 5 if anything is damaged
     Check,
 }
+
+#[cfg(test)]
+mod tests;

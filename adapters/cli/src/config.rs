@@ -1,5 +1,6 @@
 //! The only place that reads configuration files and environment variables.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,10 +33,21 @@ struct File {
     long_poll_timeout: Option<String>,
     memory_mib: Option<usize>,
     body_limit_mib: Option<usize>,
+    database_url: Option<String>,
+    pg_bin: Option<PathBuf>,
+    auth_hs256_secret: Option<String>,
+    auth_jwks: Option<String>,
+    auth_issuer: Option<String>,
+    auth_audience: Option<String>,
+    token_key: Option<String>,
+    url: Option<String>,
+    token: Option<String>,
+    house: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
+    pub(crate) data_dir: PathBuf,
     pub(crate) store: StoreUrl,
     pub(crate) store_options: Vec<(String, String)>,
     pub(crate) log_level: String,
@@ -47,6 +59,18 @@ pub(crate) struct Config {
     pub(crate) long_poll_timeout: Duration,
     pub(crate) memory: usize,
     pub(crate) body_limit: usize,
+    pub(crate) database_url: Option<String>,
+    pub(crate) pg_bin: Option<PathBuf>,
+    pub(crate) auth_hs256_secret: Option<String>,
+    /// URL or file.
+    pub(crate) auth_jwks: Option<String>,
+    pub(crate) auth_issuer: Option<String>,
+    pub(crate) auth_audience: Option<String>,
+    pub(crate) token_key: Option<String>,
+    /// The server that verbs talk to, if not the one of the data directory.
+    pub(crate) url: Option<String>,
+    pub(crate) token: Option<String>,
+    pub(crate) house: Option<String>,
 }
 
 const LONG_POLL_MAX: Duration = Duration::from_secs(3_600);
@@ -56,56 +80,79 @@ const BODY_LIMIT_MIB_MAX: usize = 256;
 
 impl Config {
     pub(crate) fn load(args: &Args) -> anyhow::Result<Self> {
+        Self::merge(args, read_file(args.common.config.as_deref())?)
+    }
+
+    fn merge(args: &Args, file: File) -> anyhow::Result<Self> {
         let common = &args.common;
-        let file = read_file(common.config.as_deref())?;
-        let nothing = Serve::default();
-        let (serve, level) = match &args.verb {
-            Verb::Serve(serve) => (serve.as_ref(), "info"),
-            Verb::Log { .. } | Verb::Completions { .. } => (&nothing, "warn"),
-        };
+        let (serve, level) =
+            if let Verb::Serve(serve) = &args.verb { (*serve.clone(), "info") } else { (Serve::default(), "warn") };
+        let (auth, database) = (serve.auth, args.verb.database().cloned().unwrap_or_default());
+        let remote = args.verb.remote().cloned().unwrap_or_default();
         let data_dir = match common.data_dir.clone().or(file.data_dir) {
-            Some(given) => given,
-            None => xdg("XDG_DATA_HOME", ".local/share")?.join("arbe"),
+            Some(given) => absolute(&given)?,
+            None => absolute(&xdg("XDG_DATA_HOME", ".local/share")?.join("arbe"))?,
         };
         let store = match (&common.store, &file.store) {
             (Some(given), _) => given.clone(),
             (None, Some(url)) => url.parse()?,
-            (None, None) => StoreUrl::File(absolute(&data_dir)?.join("log")),
+            (None, None) => StoreUrl::File(data_dir.join("log")),
         };
-        let wait = match (serve.long_poll_timeout, file.long_poll_timeout) {
-            (Some(given), _) => given.into(),
-            (None, Some(text)) => humantime::parse_duration(&text).context("long_poll_timeout")?,
-            (None, None) => Duration::from_secs(30),
-        };
-        let service_secret = serve.service_secret.clone().or(file.service_secret);
-        if service_secret.as_deref().is_some_and(|secret| secret.trim().is_empty()) {
-            bail!("the service secret is empty");
-        }
-        if wait > LONG_POLL_MAX {
-            bail!("a long-poll waits at most an hour");
-        }
-        let memory_mib = serve.memory_mib.or(file.memory_mib).unwrap_or(128);
-        if memory_mib > MEMORY_MIB_MAX {
-            bail!("the memory budget is at most {MEMORY_MIB_MAX} MiB");
-        }
-        let body_limit_mib = serve.body_limit_mib.or(file.body_limit_mib).unwrap_or(32);
-        if !(1..=BODY_LIMIT_MIB_MAX).contains(&body_limit_mib) {
-            bail!("the body limit is 1 to {BODY_LIMIT_MIB_MAX} MiB");
-        }
         Ok(Self {
+            data_dir,
             store,
             store_options: std::env::vars().filter(|(name, _)| is_store_option(name)).collect(),
             log_level: common.log_level.clone().or(file.log_level).unwrap_or_else(|| level.into()),
             log_format: common.log_format.or(file.log_format).unwrap_or_default(),
-            listen: serve.listen.clone().or(file.listen).unwrap_or_else(|| "127.0.0.1:4437".into()),
-            public_url: serve.public_url.clone().or(file.public_url),
-            advertise_url: serve.advertise_url.clone().or(file.advertise_url),
-            service_secret,
-            long_poll_timeout: wait,
-            memory: memory_mib << 20,
-            body_limit: body_limit_mib << 20,
+            listen: serve.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:4437".into()),
+            public_url: serve.public_url.or(file.public_url),
+            advertise_url: serve.advertise_url.or(file.advertise_url),
+            service_secret: not_empty("the service secret", serve.service_secret.or(file.service_secret))?,
+            long_poll_timeout: long_poll(serve.long_poll_timeout, file.long_poll_timeout.as_deref())?,
+            memory: mebibytes("the memory budget", serve.memory_mib.or(file.memory_mib).unwrap_or(128), 0..=MEMORY_MIB_MAX)?,
+            body_limit: mebibytes(
+                "the body limit",
+                serve.body_limit_mib.or(file.body_limit_mib).unwrap_or(32),
+                1..=BODY_LIMIT_MIB_MAX,
+            )?,
+            database_url: not_empty("the database URL", database.database_url.or(file.database_url))?,
+            pg_bin: database.pg_bin.or(file.pg_bin),
+            auth_hs256_secret: not_empty("the issuer's secret", auth.auth_hs256_secret.or(file.auth_hs256_secret))?,
+            auth_jwks: not_empty("the issuer's JWKS", auth.auth_jwks.or(file.auth_jwks))?,
+            auth_issuer: not_empty("the issuer", auth.auth_issuer.or(file.auth_issuer))?,
+            auth_audience: not_empty("the audience", auth.auth_audience.or(file.auth_audience))?,
+            token_key: not_empty("the token key", auth.token_key.or(file.token_key))?,
+            url: not_empty("the server's URL", remote.url.or(file.url))?,
+            token: not_empty("the token", remote.token.or(file.token))?,
+            house: remote.house.or(file.house),
         })
     }
+}
+
+fn not_empty(what: &str, given: Option<String>) -> anyhow::Result<Option<String>> {
+    match given {
+        Some(text) if text.trim().is_empty() => bail!("{what} is empty"),
+        given => Ok(given),
+    }
+}
+
+fn long_poll(flag: Option<humantime::Duration>, file: Option<&str>) -> anyhow::Result<Duration> {
+    let wait = match (flag, file) {
+        (Some(given), _) => given.into(),
+        (None, Some(text)) => humantime::parse_duration(text).context("long_poll_timeout")?,
+        (None, None) => Duration::from_secs(30),
+    };
+    if wait > LONG_POLL_MAX {
+        bail!("a long-poll waits at most an hour");
+    }
+    Ok(wait)
+}
+
+fn mebibytes(what: &str, given: usize, allowed: RangeInclusive<usize>) -> anyhow::Result<usize> {
+    if !allowed.contains(&given) {
+        bail!("{what} is {} to {} MiB", allowed.start(), allowed.end());
+    }
+    Ok(given << 20)
 }
 
 fn read_file(given: Option<&Path>) -> anyhow::Result<File> {
@@ -135,4 +182,48 @@ fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
 
 fn is_store_option(name: &str) -> bool {
     ["AWS_", "AZURE_", "GOOGLE_"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    fn merged(line: &str, file: &str) -> anyhow::Result<Config> {
+        let line = ["arbe", "--data-dir", "/d"].into_iter().chain(line.split(' '));
+        Config::merge(&Args::try_parse_from(line)?, toml::from_str(file)?)
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file() {
+        let file = "database_url = 'postgres://file'\nurl = 'http://file'\nhouse = 'file'\nauth_issuer = 'file'";
+        let config = merged("serve --database-url postgres://flag --auth-issuer flag --pg-bin /pg", file).unwrap();
+        assert_eq!(config.database_url.as_deref(), Some("postgres://flag"));
+        assert_eq!(config.auth_issuer.as_deref(), Some("flag"));
+        assert_eq!(config.pg_bin.as_deref(), Some(Path::new("/pg")));
+        let config = merged("thread list --url http://flag", file).unwrap();
+        assert_eq!((config.url.as_deref(), config.house.as_deref()), (Some("http://flag"), Some("file")));
+        assert_eq!(config.data_dir, Path::new("/d"));
+    }
+
+    #[test]
+    fn rebuild_and_verify_take_the_database_too() {
+        for line in ["rebuild rows --database-url postgres://flag", "verify --database-url postgres://flag"] {
+            assert_eq!(merged(line, "").unwrap().database_url.as_deref(), Some("postgres://flag"), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_empty_secret_a_long_wait_and_an_unknown_key_are_refused() {
+        for (line, file) in [
+            ("serve", "service_secret = ' '"),
+            ("serve", "token_key = ''"),
+            ("serve --long-poll-timeout 2h", ""),
+            ("serve --body-limit-mib 0", ""),
+            ("serve", "colour = 'red'"),
+        ] {
+            assert!(merged(line, file).is_err(), "{line} {file}");
+        }
+    }
 }

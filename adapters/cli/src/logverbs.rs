@@ -25,7 +25,7 @@ pub(crate) async fn run(verb: LogVerb, config: &Config, json: bool) -> anyhow::R
     Ok(ExitCode::SUCCESS)
 }
 
-async fn open(config: &Config) -> anyhow::Result<Log> {
+pub(crate) async fn open(config: &Config) -> anyhow::Result<Log> {
     let store = config
         .store
         .open(&config.store_options, false)

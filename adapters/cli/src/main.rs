@@ -5,10 +5,18 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 mod args;
+mod client;
 mod config;
+mod database;
+mod endpoint;
 mod logverbs;
+mod operate;
 mod output;
+mod owner;
+mod platform;
+mod row;
 mod serve;
+mod verbs;
 
 use args::{Args, Verb};
 
@@ -19,7 +27,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Exit codes that scripts rely on; never renumber.
 mod exit {
     pub(crate) const FAILED: u8 = 1;
+    pub(crate) const USAGE: u8 = 2;
     pub(crate) const NOT_FOUND: u8 = 3;
+    pub(crate) const REFUSED: u8 = 4;
     pub(crate) const DAMAGE: u8 = 5;
 }
 
@@ -36,17 +46,31 @@ fn main() -> ExitCode {
     });
     match done {
         Ok(code) => code,
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("arbe: {error:#}");
-            ExitCode::from(if error.is::<output::NotFound>() { exit::NOT_FOUND } else { exit::FAILED })
+            ExitCode::from(output::code(&error))
         }
     }
 }
 
 async fn run(args: Args, config: config::Config) -> anyhow::Result<ExitCode> {
+    let json = args.common.json;
     match args.verb {
         Verb::Serve(_) => serve::serve(config).await,
-        Verb::Log { verb } => logverbs::run(verb, &config, args.common.json).await,
+        Verb::Rebuild(rebuild) => operate::rebuild(*rebuild, &config, json).await,
+        Verb::Verify(verify) => operate::verify(*verify, &config, json).await,
+        Verb::Log { verb } => logverbs::run(verb, &config, json).await,
         Verb::Completions { .. } => Ok(ExitCode::SUCCESS),
+        Verb::Say(_)
+        | Verb::Tail(_)
+        | Verb::Thread(_)
+        | Verb::Entry(_)
+        | Verb::House(_)
+        | Verb::Member(_)
+        | Verb::Agent(_)
+        | Verb::Env(_)
+        | Verb::Whoami(_)
+        | Verb::Projections(_) => verbs::run(args.verb, &config, json).await,
     }
 }

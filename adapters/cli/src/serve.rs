@@ -1,6 +1,7 @@
 //! `arbe serve`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::config::Config;
+use crate::database;
+use crate::endpoint::URL_FILE;
+use crate::platform::Platform;
 use crate::{exit, output};
 
 /// For what is queued, and a checkpoint.
@@ -35,25 +39,32 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let peers = Arc::new(HttpPeers::new(cluster.peer_secret)?);
     let options = Options { url, memory: config.memory, peers, ..Options::default() };
     let log = Log::open(store, options).await.with_context(|| config.store.to_string())?;
+    let platform = Platform::start(&log, &config).await?;
     let app = App::open(
         log.clone(),
+        platform.as_ref().map(|platform| platform.api.clone()),
         http_api::Options {
-            secret: config.service_secret,
-            public_url: config.public_url,
+            secret: config.service_secret.clone(),
+            public_url: config.public_url.clone(),
             long_poll_timeout: config.long_poll_timeout,
             body_limit: config.body_limit,
             ..http_api::Options::default()
         },
     );
     let app = app.await?;
+    let reach = publish(&config, address)?;
     let (stop, stopped) = watch::channel(false);
     let served = tokio::spawn(http_api::serve(Server::new(listener, address, app.clone()), stopped));
-    output::print(format!("arbe {} on http://{address}, log in {}\n", env!("CARGO_PKG_VERSION"), config.store))?;
+    output::print(greeting(&config, address, platform.as_ref()))?;
 
     let failure = wait(&log).await?;
     stop.send_replace(true);
     served.await?;
     app.close().await;
+    drop(reach);
+    if let Some(platform) = platform {
+        platform.close().await;
+    }
     if tokio::time::timeout(CLOSING, log.close()).await.is_err() {
         tracing::warn!("the store did not answer in time; what was not acknowledged may or may not be written");
     }
@@ -64,6 +75,40 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(exit::FAILED))
         }
     }
+}
+
+fn greeting(config: &Config, address: SocketAddr, platform: Option<&Platform>) -> String {
+    let mut text = format!("arbe {} on http://{address}, log in {}\n", env!("CARGO_PKG_VERSION"), config.store);
+    match platform.map(|platform| platform.owner_token.as_deref()) {
+        Some(Some(path)) => text.push_str(&format!("the owner's token is in {}; `arbe whoami` uses it\n", path.display())),
+        Some(None) => text.push_str("the owner's token is not in this data directory; verbs need ARBE_TOKEN\n"),
+        None => text.push_str("streams only: there is no database, so no houses and threads\n"),
+    }
+    text
+}
+
+/// The file by which verbs find this server; it goes when the server does.
+struct Reach(PathBuf);
+
+impl Drop for Reach {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn publish(config: &Config, address: SocketAddr) -> anyhow::Result<Option<Reach>> {
+    if config.database_url.as_deref() == Some(database::NONE) {
+        return Ok(None);
+    }
+    let host = match (address.ip().is_unspecified(), address.is_ipv4()) {
+        (false, _) => address.ip(),
+        (true, true) => Ipv4Addr::LOCALHOST.into(),
+        (true, false) => Ipv6Addr::LOCALHOST.into(),
+    };
+    let path = config.data_dir.join(URL_FILE);
+    let url = format!("http://{}\n", SocketAddr::new(host, address.port()));
+    std::fs::write(&path, url).with_context(|| path.display().to_string())?;
+    Ok(Some(Reach(path)))
 }
 
 fn reachable(address: &SocketAddr) -> bool {

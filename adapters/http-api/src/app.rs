@@ -10,6 +10,7 @@ use event_log::{Command, Log, PeerReply, SubmitError};
 use futures::StreamExt;
 use tokio::sync::{Semaphore, watch};
 
+use crate::api::{self, Api, Plane, Platform};
 use crate::errors::Error;
 use crate::metrics::Metrics;
 use crate::streams::{self, frames::Frames};
@@ -47,6 +48,9 @@ pub struct App {
     pub(crate) metrics: Metrics,
     pub(crate) frames: Frames,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) api: Api,
+    /// Without it this is a server of streams only.
+    pub(crate) plane: Option<Plane>,
     /// Bytes of request bodies that may be in memory.
     bodies: Semaphore,
     /// Live readers are sent home when this turns true.
@@ -63,7 +67,12 @@ pub(crate) const PEER_HEALTH: &str = "/internal/v1/health";
 pub(crate) const PEER_SECRET: &str = "x-arbe-peer";
 
 impl App {
-    pub async fn open(log: Log, options: Options) -> Result<Arc<Self>, crate::subscriptions::OpenError> {
+    /// Without a platform this is a server of streams only, and everything under `/api` is unavailable.
+    pub async fn open(
+        log: Log,
+        platform: Option<Platform>,
+        options: Options,
+    ) -> Result<Arc<Self>, crate::subscriptions::OpenError> {
         let subscriptions = Subscriptions::open(log.clone(), crate::subscriptions::Options::default()).await?;
         Ok(Arc::new(Self {
             log,
@@ -71,6 +80,8 @@ impl App {
             metrics: Metrics::default(),
             frames: Frames::default(),
             subscriptions,
+            api: Api::new(),
+            plane: platform.map(Plane::from),
             bodies: Semaphore::new(BODIES_MAX),
             closing: watch::Sender::new(false),
         }))
@@ -97,6 +108,9 @@ impl App {
             self.metrics.count(response.status());
             return response;
         }
+        if path.starts_with(api::PREFIX) || path == api::OPENAPI {
+            return self.api(request).await;
+        }
         match (request.method(), path) {
             (&Method::GET, "/healthz" | "/readyz") => self.health(),
             (&Method::GET, "/metrics") => self.metrics.render(&self.log),
@@ -118,6 +132,9 @@ impl App {
         let Some(reserved) = raw.strip_prefix(RESERVED) else {
             self.authorize(request.headers())?;
             let name = streams::name(raw)?;
+            if self.options.secret.is_none() {
+                streams::refuse_platform(&name, request.headers())?;
+            }
             return streams::dispatch(self, name, request).await;
         };
         if !crate::subscriptions::carries_own_authority(reserved) {

@@ -1,9 +1,12 @@
-//! HTTP: the Durable Streams protocol at `/v1/stream/{path}`, subscriptions under `/v1/stream/__ds/`, health and metrics.
+//! HTTP: the Durable Streams protocol at `/v1/stream/{path}`, subscriptions under `/v1/stream/__ds/`, the platform under `/api` with its
+//! description at `/openapi.json`, health and metrics.
 //!
 //! This crate turns requests into commands and reads of the log and back. It decides nothing about streams itself, and it is the
 //! only place that knows HTTP.
 
+mod api;
 mod app;
+pub mod auth;
 mod errors;
 mod metrics;
 mod peers;
@@ -11,6 +14,7 @@ mod serve;
 mod streams;
 pub mod subscriptions;
 
+pub use api::Platform;
 pub use app::{App, Options};
 pub use peers::HttpPeers;
 pub use serve::{Server, serve};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode};
-use event_log::{Change, Command, Stamp};
+use event_log::{Change, Command, ReadError, Rejection, Stamp};
 use percent_encoding::percent_decode_str;
 
 use crate::app::{App, status};
@@ -39,6 +39,30 @@ pub(crate) fn name(raw: &str) -> Result<Arc<str>, Error> {
         return Err(Error::NoRoute);
     }
     Ok(decoded.into())
+}
+
+/// Nobody without the service secret learns whether there is such a stream, also not by way of a fork.
+pub(crate) fn refuse_platform(name: &str, headers: &HeaderMap) -> Result<(), Error> {
+    if events::is_platform(name) {
+        return Err(ReadError::NotFound.into());
+    }
+    let source = headers.get_all(headers::FORKED_FROM).iter().filter_map(|value| value.to_str().ok());
+    for source in source {
+        let source = source.trim().strip_prefix(crate::app::STREAMS).unwrap_or_default();
+        if events::is_platform(&percent_decode_str(source).decode_utf8_lossy()) {
+            return Err(Rejection::SourceMissing.into());
+        }
+    }
+    Ok(())
+}
+
+/// Reading only, for whoever has already been let in.
+pub(crate) async fn tail(app: Arc<App>, name: Arc<str>, request: Request<Body>) -> Result<Response<Body>, Error> {
+    match *request.method() {
+        Method::GET => read::read(app, name, request).await,
+        Method::HEAD => head(&app, &name).await,
+        _ => Err(Error::Method),
+    }
 }
 
 pub(crate) async fn dispatch(app: Arc<App>, name: Arc<str>, request: Request<Body>) -> Result<Response<Body>, Error> {

@@ -225,7 +225,7 @@ impl Home {
 
 fn arbe_command(arbe: &Path, store: &str, data: &Path) -> Command {
     let mut command = Command::new(arbe);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--store", store, "--data-dir"]).arg(data);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", store, "--database-url", "none", "--data-dir"]).arg(data);
     command
 }
 

@@ -80,7 +80,7 @@ fn spawn(directory: &TempDir, store: &str, env: &[(String, String)], flags: &[St
         command.env_remove(key);
     }
     command
-        .args(["serve", "--listen", "127.0.0.1:0", "--store", store, "--data-dir"])
+        .args(["serve", "--listen", "127.0.0.1:0", "--store", store, "--database-url", "none", "--data-dir"])
         .arg(directory.path().join("data"))
         .args(["--long-poll-timeout", "500ms"])
         .args(flags)

@@ -153,9 +153,9 @@ fn entry(linked: &Linked) -> (Arc<str>, Link) {
     (path, Link { explicit, incarnation, acked })
 }
 
-/// The server's own streams are nobody else's.
+/// The server's own streams, and those of the platform, are nobody else's: a subscription would tell their names and tails.
 pub(super) fn is_reserved(path: &str) -> bool {
-    path.split('/').next() == Some("__ds")
+    path.split('/').next() == Some("__ds") || events::is_platform(path)
 }
 
 impl State {

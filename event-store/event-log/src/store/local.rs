@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,8 +108,7 @@ impl LocalSlots {
 }
 
 fn make_durable_dir(root: &Path, directory: &Path) -> io::Result<()> {
-    // `meta/cluster.json` holds the secret that servers share.
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    std::fs::create_dir_all(directory)?;
     for made in directory.ancestors().take_while(|made| made.starts_with(root)) {
         File::open(made)?.sync_all()?;
     }

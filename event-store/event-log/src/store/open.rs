@@ -1,5 +1,6 @@
 //! From a store URL to a [`Store`].
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -91,7 +92,7 @@ impl StoreUrl {
             Self::File(path) => {
                 let failed = |source| OpenError::Directory { path: path.clone(), source };
                 if create {
-                    std::fs::create_dir_all(path).map_err(failed)?;
+                    make_private(path).map_err(failed)?;
                 }
                 let slots = Arc::new(LocalSlots::open(path, create).map_err(failed)?);
                 let objects = Arc::new(LocalFileSystem::new_with_prefix(path)?.with_fsync(true));
@@ -133,6 +134,14 @@ fn remote_store(url: &Url, options: &[(String, String)]) -> Result<Arc<dyn Objec
         "" => objects,
         prefix => Arc::new(PrefixStore::new(objects, prefix)),
     })
+}
+
+/// `meta/cluster.json` holds the secret that servers share. What lies above is not ours alone.
+fn make_private(directory: &std::path::Path) -> std::io::Result<()> {
+    if let Some(above) = directory.parent() {
+        std::fs::create_dir_all(above)?;
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 #[cfg(test)]

@@ -1,0 +1,116 @@
+//! What `--help` tells beyond the list of flags.
+
+pub(super) const TOP: &str = "\
+First steps:
+  arbe serve                          start a server; it makes a house, an owner and a token
+  arbe thread create 'my first'       make a thread; prints its id
+  arbe say THREAD 'good morning'      say something in it
+  arbe tail THREAD                    follow it, in a second terminal
+
+Variables:
+  Every setting is a flag, an ARBE_… variable and a key of the configuration file.
+  ARBE_URL, ARBE_TOKEN, ARBE_HOUSE    the server, as whom, and in which house
+
+Files:
+  server.url          in the data directory: where the server that last started listens
+  owner-token         in the data directory: the first owner's token, for one user's eyes
+  arbe/config.toml    in the XDG configuration directory
+
+Exit codes:
+  0 done   1 failed, or the outcome is unknown   2 usage   3 not found
+  4 refused, for lack of a right or by a rule    5 damage found";
+
+pub(super) const SERVE: &str = "\
+Examples:
+  arbe serve                                          everything in the XDG data directory
+  arbe serve --listen 127.0.0.1:0 --data-dir ./data   a free port, another place
+  arbe serve --store s3://bucket/prefix --database-url postgres://arbe@db/arbe";
+
+pub(super) const SAY: &str = "\
+Prints the id of the entry. If the connection breaks, it is tried again without saying it twice.
+
+Examples:
+  arbe say k3v9 'the build is red again'
+  git log -1 | arbe say k3v9 -";
+
+pub(super) const TAIL_ABOUT: &str = "\
+Print a thread and follow it as it grows.
+
+Each entry is printed with time, author, type and text; with --json as {\"next_offset\", \"entry\"} on one line. \
+If the server stops or the network fails, it waits, says so on stderr, and goes on after the last entry it printed. \
+Ctrl-C ends it and prints the offset to go on from.";
+
+pub(super) const TAIL: &str = "\
+Examples:
+  arbe tail k3v9                      the last ten entries, then what comes
+  arbe tail k3v9 --from-start --no-follow
+  arbe tail k3v9 --json --from 0000000000000001_0000000000000042 | jq .entry.payload";
+
+pub(super) const THREAD: &str = "\
+Examples:
+  arbe thread create 'release 2' --tag release --pin
+  arbe thread list --tag release --status open
+  arbe thread tag k3v9 urgent backend
+  arbe thread delegate k3v9 --agent 2f1c8a52-… --name 'fix the build'
+  curl -H \"Authorization: Bearer $(arbe thread token k3v9)\" http://127.0.0.1:4437/api/stream/arbe-thread-k3v9";
+
+pub(super) const ENTRY: &str = "\
+Examples:
+  arbe entry list k3v9 --after 100 --limit 50
+  arbe entry append k3v9 --type chat --payload '{\"text\":\"hello\"}'
+  arbe entry append k3v9 --batch entries.json";
+
+pub(super) const HOUSE: &str = "\
+Verbs that change or show a house work in the one of --house or ARBE_HOUSE, or in the only one you are a member of.
+
+Examples:
+  arbe house create 'the lab'
+  arbe house rename 'the new lab' --house h7q2
+  arbe house default-env e5m1";
+
+pub(super) const MEMBER: &str = "\
+Examples:
+  arbe member add 2f1c8a52-… --role owner
+  arbe member role 2f1c8a52-… member
+  arbe member remove 2f1c8a52-…";
+
+pub(super) const AGENT: &str = "\
+Examples:
+  bot=$(arbe agent register reviewer --kind bot --runtime pi)
+  arbe member add $bot
+  arbe agent key issue $bot --label laptop
+  arbe agent list";
+
+pub(super) const ENV: &str = "\
+Examples:
+  arbe env create rust --recipe '{\"image\":\"rust:1\",\"repo\":\"https://example.org/code.git\"}'
+  arbe env update e5m1 --recipe-file recipe.json
+  arbe env bind e5m1 DATABASE_URL --optional";
+
+pub(super) const REBUILD_ABOUT: &str = "\
+Build read models anew from the log, beside the ones that serve, and swap.
+
+The old copy serves until the new one has caught up. A rebuild that was stopped goes on where it was when it is started again. \
+With --until the copy stays as of that moment.";
+
+pub(super) const REBUILD: &str = "\
+Examples:
+  arbe rebuild                                        all of them
+  arbe rebuild rows
+  arbe rebuild rows --until 2026-11-16T08:00:00Z";
+
+pub(super) const VERIFY_ABOUT: &str = "\
+Replay read models into a scratch copy and compare; exit code 5 if they differ.
+
+The copy that serves is read as of its position, compared table by table, and not changed.";
+
+pub(super) const VERIFY: &str = "\
+Examples:
+  arbe verify
+  arbe verify rows --json";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  arbe completions bash > ~/.local/share/bash-completion/completions/arbe
+  arbe completions zsh > \"${fpath[1]}/_arbe\"
+  arbe completions fish > ~/.config/fish/completions/arbe.fish";

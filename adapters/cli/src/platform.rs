@@ -1,0 +1,67 @@
+//! The platform of a server: commands over the log, rows that follow it, and the API's access to both.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use commands::{Commands, RealSource};
+use event_log::Log;
+use http_api::auth;
+use postgres_rows::RowsProjector;
+use projector::{Pace, Runner};
+use queries::Queries;
+use tokio::task::JoinHandle;
+
+use crate::config::Config;
+use crate::database::{self, Database};
+use crate::owner;
+
+const ROWS_PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct Platform {
+    database: Database,
+    runner: JoinHandle<()>,
+    pub(crate) api: http_api::Platform,
+    pub(crate) owner_token: Option<PathBuf>,
+}
+
+impl Platform {
+    /// `None` if the server is to serve streams only.
+    pub(crate) async fn start(log: &Log, config: &Config) -> anyhow::Result<Option<Self>> {
+        if config.database_url.as_deref() == Some(database::NONE) {
+            return Ok(None);
+        }
+        std::fs::create_dir_all(&config.data_dir).with_context(|| config.data_dir.display().to_string())?;
+        let database = Database::open(config).await?;
+        let runner = Runner::new(log.clone(), Arc::new(RowsProjector), database.rows.clone(), Pace::default());
+        let queries = Queries::new(database.rows.pool().clone(), runner.monitor());
+        let runner = tokio::spawn(async move {
+            runner.run().await;
+        });
+        let commands = Commands::start(log.clone(), Arc::new(RealSource));
+        commands.caught_up().await?;
+        let owner_token = owner::welcome(&commands, log.cluster().id(), &config.data_dir).await.context("the first start")?;
+        // A moment for the rows; a long rebuild goes on behind the open door.
+        let _ = queries.wait(log.position(), ROWS_PATIENCE).await;
+        let auth =
+            auth::Options { key: owner::signing_key(config.token_key.as_deref(), &config.data_dir)?, issuer: issuer(config) };
+        Ok(Some(Self { database, runner, api: http_api::Platform { commands, queries, auth }, owner_token }))
+    }
+
+    pub(crate) async fn close(self) {
+        self.runner.abort();
+        let _ = self.runner.await;
+        self.database.close().await;
+    }
+}
+
+fn issuer(config: &Config) -> Option<auth::Issuer> {
+    let verify = match (&config.auth_hs256_secret, &config.auth_jwks) {
+        (Some(secret), _) => auth::Verify::Secret(secret.clone()),
+        (None, Some(keys)) => auth::Verify::Jwks(keys.clone()),
+        (None, None) => return None,
+    };
+    Some(auth::Issuer { verify, name: config.auth_issuer.clone(), audience: config.auth_audience.clone() })
+}

@@ -1,0 +1,141 @@
+//! Entries as people read them: time, author, type, text.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::client::{CallError, Client};
+use crate::output::clean;
+use crate::row::cell;
+
+const SUMMARY_MAX: usize = 300;
+const SHORT_ID: usize = 8;
+
+/// Names of agents, asked for once.
+#[derive(Debug, Default)]
+pub(super) struct Names(HashMap<String, String>);
+
+impl Names {
+    pub(super) async fn of(&mut self, client: &Client, entry: &Value) -> String {
+        let Some(id) = entry["author_agent_id"].as_str() else { return "arbe".to_owned() };
+        if let Some(name) = self.0.get(id) {
+            return name.clone();
+        }
+        let short: String = clean(id).chars().take(SHORT_ID).collect();
+        let name = match client.get_once(&["agents", id], &[]).await.and_then(|answer| answer.read::<Value>()) {
+            Ok(agent) => Some(cell(&agent, "name")).filter(|name| !name.is_empty()).unwrap_or(short),
+            // It will not be seen later either; anything else may pass.
+            Err(CallError::Answered { .. }) => short,
+            Err(_) => return short,
+        };
+        self.0.insert(id.to_owned(), name.clone());
+        name
+    }
+}
+
+/// One line, and more for a text of several, indented.
+pub(super) fn narrate(entry: &Value, author: &str) -> String {
+    let body = summary(entry);
+    let mut lines = body.lines().map(clean);
+    let first = lines.next().unwrap_or_default();
+    let head = format!("{}  {author}  {}  {first}", cell(entry, "@ts"), cell(entry, "type"));
+    let mut text = head.trim_end().to_owned() + "\n";
+    for line in lines {
+        text += format!("    {line}").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn summary(entry: &Value) -> String {
+    let payload = &entry["payload"];
+    let said = said(payload);
+    if said.is_empty() { facts(payload) } else { said }
+}
+
+/// Text where chats, output and transcripts carry it.
+fn said(payload: &Value) -> String {
+    let places = [
+        &payload["text"],
+        &payload["content"],
+        &payload["message"],
+        &payload["entry"]["message"],
+        &payload["message"]["content"],
+    ];
+    let found = places.into_iter().chain([&payload["entry"]["message"]["content"]]).map(words).find(|text| !text.is_empty());
+    found.unwrap_or_default()
+}
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.trim_end().to_owned(),
+        Value::Array(parts) => parts.iter().map(part).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
+    }
+}
+
+fn part(part: &Value) -> String {
+    match (part["text"].as_str(), part["name"].as_str()) {
+        (Some(text), _) => text.trim_end().to_owned(),
+        (None, Some(tool)) => format!("[{tool} {}]", short(&part["arguments"].to_string())),
+        (None, None) => String::new(),
+    }
+}
+
+/// `key=value` of a signal; JSON of what has no shape we know.
+fn facts(payload: &Value) -> String {
+    let Value::Object(fields) = payload else { return short(&payload.to_string()) };
+    let fact = |(key, value): (&String, &Value)| match value {
+        Value::String(text) => format!("{key}={text}"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => format!("{key}={value}"),
+    };
+    short(&fields.iter().map(fact).collect::<Vec<_>>().join(" "))
+}
+
+fn short(text: &str) -> String {
+    if text.chars().count() <= SUMMARY_MAX {
+        return text.to_owned();
+    }
+    text.chars().take(SUMMARY_MAX).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(kind: &str, payload: Value) -> String {
+        let line = narrate(&json!({"ts": "now", "type": kind, "payload": payload}), "ada");
+        line.strip_prefix(&format!("now  ada  {kind}")).unwrap().trim_start().to_owned()
+    }
+
+    #[test]
+    fn a_chat_is_its_text_and_more_lines_are_indented() {
+        assert_eq!(told("chat", json!({"text": "good\n\nmorning\u{1b}[0m\n"})), "good\n\n    morning\u{fffd}[0m\n");
+    }
+
+    #[test]
+    fn a_signal_is_its_facts() {
+        assert_eq!(
+            told("signal.thread.status_changed", json!({"status": "running", "run_id": "r1"})),
+            "run_id=r1 status=running\n"
+        );
+        assert_eq!(told("signal.thread.pinned", json!({})), "");
+    }
+
+    #[test]
+    fn a_transcript_entry_is_what_was_said_and_which_tools_were_called() {
+        let content =
+            json!([{"type": "text", "text": "let me see"}, {"type": "toolCall", "name": "bash", "arguments": {"command": "ls"}}]);
+        let expected = "let me see\n    [bash {\"command\":\"ls\"}]\n";
+        assert_eq!(told("pi.assistant", json!({"message": {"role": "assistant", "content": content}})), expected);
+        assert_eq!(told("pi.assistant", json!({ "content": content })), expected);
+        assert_eq!(told("pi.entry", json!({"model": "x", "n": 1})), "model=x n=1\n");
+    }
+
+    #[test]
+    fn what_is_long_is_cut() {
+        assert_eq!(told("pi.entry", json!({"x": "y".repeat(1_000)})).chars().count(), SUMMARY_MAX + 2);
+    }
+}

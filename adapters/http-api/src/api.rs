@@ -1,0 +1,133 @@
+//! The platform: commands and queries as resources under `/api`, and the doors to the streams of threads.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use commands::command::RegisterAgent;
+use commands::{Actor, CommandError, Commands, Rejection};
+use events::{AgentId, AgentKind};
+use queries::Queries;
+use tower::ServiceExt as _;
+
+use crate::app::{App, status};
+use crate::auth::{self, Auth};
+use crate::streams::headers;
+
+mod access;
+mod agents;
+mod answer;
+mod docs;
+mod doors;
+mod entries;
+mod environments;
+mod error;
+mod extract;
+mod houses;
+mod runs;
+mod sandboxes;
+mod server;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+use docs::Routes;
+use error::ApiError;
+
+/// What the server needs to be the platform.
+#[derive(Clone, Debug)]
+pub struct Platform {
+    pub commands: Commands,
+    pub queries: Queries,
+    pub auth: auth::Options,
+}
+
+#[derive(Debug)]
+pub(crate) struct Plane {
+    pub(crate) commands: Commands,
+    pub(crate) queries: Queries,
+    pub(crate) auth: Auth,
+}
+
+impl From<Platform> for Plane {
+    fn from(platform: Platform) -> Self {
+        Self { commands: platform.commands, queries: platform.queries, auth: Auth::new(platform.auth) }
+    }
+}
+
+impl Plane {
+    /// The issuer has let somebody in whom we do not know: a human, as whom it signs up.
+    async fn welcome(&self, agent: AgentId, name: Option<String>) -> Result<(), ApiError> {
+        let name = name.filter(|name| !name.trim().is_empty() && name.len() <= 200 && !name.chars().any(char::is_control));
+        let register = RegisterAgent { agent_id: Some(agent), kind: AgentKind::Human, runtime: None, name };
+        match self.commands.execute(Actor::System, register, None).await {
+            Ok(done) => Ok(self.commands.wait(done.position).await.map_err(CommandError::from)?),
+            Err(CommandError::Rejected(Rejection::IdTaken)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+pub(crate) const PREFIX: &str = "/api/";
+pub(crate) const OPENAPI: &str = "/openapi.json";
+
+/// Built once: the routes, and the document that describes them.
+#[derive(Debug)]
+pub(crate) struct Api {
+    router: Router,
+    document: bytes::Bytes,
+}
+
+impl Api {
+    pub(crate) fn new() -> Self {
+        let routes = server::routes(Routes::new());
+        let routes = houses::routes(routes);
+        let routes = agents::routes(routes);
+        let routes = environments::routes(routes);
+        let routes = threads::routes(routes);
+        let routes = entries::routes(routes);
+        let routes = runs::routes(routes);
+        let routes = sandboxes::routes(routes);
+        let (router, document) = doors::routes(routes).finish();
+        let router =
+            router.fallback(|| async { ApiError::no_route() }).method_not_allowed_fallback(|| async { ApiError::method() });
+        Self { router, document: document.to_string().into() }
+    }
+}
+
+impl App {
+    pub(crate) async fn api(self: Arc<Self>, mut request: Request<Body>) -> Response<Body> {
+        let mut response = match (request.method(), request.uri().path()) {
+            (&Method::OPTIONS, _) => {
+                let mut response = status(StatusCode::NO_CONTENT);
+                headers::preflight(response.headers_mut());
+                let methods = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+                response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+                response
+            }
+            (&Method::GET | &Method::HEAD, OPENAPI) => {
+                let mut response = Response::new(Body::from(self.api.document.clone()));
+                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                response
+            }
+            (_, OPENAPI) => {
+                let mut response = ApiError::method().into_response();
+                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET,HEAD"));
+                response
+            }
+            _ => {
+                let router = self.api.router.clone();
+                request.extensions_mut().insert(self.clone());
+                let Ok(response) = router.oneshot(request).await;
+                response
+            }
+        };
+        headers::on_every(response.headers_mut());
+        headers::for_browsers(response.headers_mut());
+        let more = HeaderValue::from_static("x-arbe-position, allow, retry-after");
+        response.headers_mut().append(header::ACCESS_CONTROL_EXPOSE_HEADERS, more);
+        response
+    }
+}

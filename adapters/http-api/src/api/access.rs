@@ -1,0 +1,139 @@
+//! The rule of membership, and how commands and queries are reached under it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use commands::{Actor, Command, CommandError, Done, Environment, House, Sandbox, Thread, World};
+use events::{AgentId, EnvironmentId, HouseId, SandboxId, ThreadId};
+use queries::{At, Limit};
+use serde::Deserialize;
+
+use super::error::ApiError;
+use super::extract::{Caller, Key};
+
+/// How long a query waits for its `min_position`.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Caller {
+    pub(crate) async fn execute(&self, key: &Key, command: impl Into<Command>) -> Result<Done, CommandError> {
+        let Some(plane) = self.app.plane.as_ref() else {
+            return Err(CommandError::Unavailable("this server runs without the platform".to_owned()));
+        };
+        plane.commands.execute(Actor::Agent(self.agent), command, key.0.as_deref()).await
+    }
+
+    /// One after the other. Each has a key of its own, made of its kind and its place among those: what a repeated request need
+    /// not do any more must not shift the others.
+    pub(crate) async fn execute_all(&self, key: &Key, commands: Vec<Command>) -> Result<Done, ApiError> {
+        let position = self.plane()?.commands.position();
+        let mut all = Done { position, made: commands::Made::default(), entries: Vec::new() };
+        let mut places = BTreeMap::new();
+        for command in commands {
+            let place: &mut u32 = places.entry(command.name()).or_default();
+            let own = key.0.as_ref().map(|key| format!("{key}/{}/{place}", command.name()));
+            *place += 1;
+            let done = self.execute(&Key(own), command).await?;
+            all.position = all.position.max(done.position);
+            all.made = done.made;
+            all.entries.extend(done.entries);
+        }
+        Ok(all)
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&World) -> Option<T>, what: &'static str) -> Result<T, ApiError> {
+        self.plane()?.commands.with_world(look).ok_or_else(|| ApiError::not_found(what))
+    }
+
+    /// Whatever is in a house of the caller's, and nothing else: what is elsewhere is looked up in the same way and found missing.
+    fn see<T>(&self, what: &'static str, find: impl FnOnce(&World) -> Option<(HouseId, T)>) -> Result<(HouseId, T), ApiError> {
+        self.look(|world| find(world).filter(|(house, _)| world.is_member(house, self.agent)), what)
+    }
+
+    pub(crate) fn house<T>(&self, id: &HouseId, look: impl FnOnce(&House) -> T) -> Result<T, ApiError> {
+        self.see("house", |world| world.house(id).map(|house| (id.clone(), look(house)))).map(|(_, seen)| seen)
+    }
+
+    pub(crate) fn thread<T>(&self, id: &ThreadId, look: impl FnOnce(&Thread) -> T) -> Result<(HouseId, T), ApiError> {
+        self.see("thread", |world| world.thread(id).map(|thread| (thread.house_id.clone(), look(thread))))
+    }
+
+    pub(crate) fn environment(&self, id: &EnvironmentId) -> Result<HouseId, ApiError> {
+        let find = |it: &Environment| (it.house_id.clone(), ());
+        self.see("environment", |world| world.environment(id).map(find)).map(|(house, ())| house)
+    }
+
+    pub(crate) fn sandbox(&self, id: &SandboxId) -> Result<HouseId, ApiError> {
+        let find = |it: &Sandbox| (it.house_id.clone(), ());
+        self.see("sandbox", |world| world.sandbox(id).map(find)).map(|(house, ())| house)
+    }
+
+    /// Agents are global, but one sees only oneself, whom one registered, and whom one shares a house with.
+    pub(crate) fn agent<T>(&self, id: AgentId, look: impl FnOnce(&World, &commands::Agent) -> T) -> Result<T, ApiError> {
+        let sees = |world: &World, agent: &commands::Agent| {
+            id == self.agent
+                || agent.registered_by == Some(self.agent)
+                || world.houses_of(id).any(|house| world.is_member(house, self.agent))
+        };
+        let find = |world: &World| world.agent(id).filter(|agent| sees(world, agent)).map(|agent| look(world, agent));
+        self.look(find, "agent")
+    }
+
+    /// The house that a list is about: the one named, or the caller's only one.
+    pub(crate) fn scope(&self, named: Option<HouseId>) -> Result<HouseId, ApiError> {
+        if let Some(id) = named {
+            return self.house(&id, |_| id.clone());
+        }
+        let mut houses: Vec<HouseId> =
+            self.plane()?.commands.with_world(|world| world.houses_of(self.agent).take(2).cloned().collect());
+        match (houses.pop(), houses.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (Some(_), false) | (None, _) => Err(ApiError::bad_request("name one of your houses as `house`")),
+        }
+    }
+
+    /// Returns when everything below `min` is seen here, in the fold and in the rows.
+    pub(crate) async fn reach(&self, min: Option<u64>) -> Result<(), ApiError> {
+        let Some(min) = min else { return Ok(()) };
+        let plane = self.plane()?;
+        self.folded(Some(min)).await?;
+        plane.queries.wait(min, PATIENCE).await.map_err(|behind| ApiError::not_there_yet(behind.asked, behind.position))
+    }
+
+    /// The same for what is read from the fold or the log only.
+    pub(crate) async fn folded(&self, min: Option<u64>) -> Result<(), ApiError> {
+        let plane = self.plane()?;
+        let Some(min) = min.filter(|min| plane.commands.position() < *min) else { return Ok(()) };
+        if self.app.log.position() < min {
+            self.app.log.refreshed().await.map_err(|error| ApiError::unavailable(error.to_string()))?;
+        }
+        if self.app.log.position() < min {
+            return Err(ApiError::bad_request("min_position is beyond the end of the log"));
+        }
+        match tokio::time::timeout(PATIENCE, plane.commands.wait(min)).await {
+            Ok(folded) => Ok(folded.map_err(CommandError::from)?),
+            Err(_) => Err(ApiError::not_there_yet(min, plane.commands.position())),
+        }
+    }
+}
+
+/// A row that the fold knows may not be there yet.
+pub(crate) fn found<T>(at: At<Option<T>>, what: &'static str) -> Result<At<T>, ApiError> {
+    let At { position, value } = at;
+    value.map(|value| At { position, value }).ok_or_else(|| ApiError::not_found(what))
+}
+
+pub(crate) fn limit(given: Option<u16>) -> Result<Limit, ApiError> {
+    given.map_or(Ok(Limit::default()), |items| {
+        Limit::new(items).ok_or_else(|| ApiError::bad_request("limit is a number from 1 to 200"))
+    })
+}
+
+/// Tells null from nothing.
+pub(crate) fn present<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(field: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(field).map(Some)
+}
+
+/// The id of what a command made.
+pub(crate) fn made<T>(id: Option<T>) -> Result<T, ApiError> {
+    id.ok_or_else(|| ApiError::internal("the command made nothing"))
+}

@@ -1,0 +1,120 @@
+//! The streams of threads in the durable-stream protocol, behind the rule of membership.
+
+use axum::body::Body as RawBody;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderValue, Method, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use events::{Entry, StreamName, ThreadId};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::answer::Created;
+use super::docs::{Input, Operation, Output, Routes};
+use super::entries::{self, Appended, NewEntries};
+use super::error::ApiError;
+use super::extract::{Body, Caller, Key, Path, Speaker};
+use super::threads::ThreadPath;
+use crate::streams;
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    const MEMBERS: &str = "/api/threads/{thread_id}/stream";
+    const SCOPED: &str = "/api/stream/arbe-thread-{thread_id}";
+    routes
+        .add(&Method::GET, MEMBERS, "read_thread_stream", "Catch up with a thread, or tail it", member)
+        .add(&Method::HEAD, MEMBERS, "head_thread_stream", "Where a thread's stream ends", member)
+        .add(&Method::GET, SCOPED, "read_stream", "The same, also with a token for the thread", scoped)
+        .add(&Method::HEAD, SCOPED, "head_stream", "The same, also with a token for the thread", scoped)
+        .add(&Method::POST, SCOPED, "append_stream", "Say something, also with a token for the thread", append)
+}
+
+/// The request as the protocol reads it.
+struct Wire(Request);
+
+impl<S: Send + Sync> FromRequest<S> for Wire {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        Ok(Self(request))
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used; the protocol reads the query itself")]
+struct Read {
+    /// Where to begin: an offset that was given out, `-1` for the beginning, or `now`.
+    offset: Option<String>,
+    /// Waits for what comes, by one answer or by many.
+    live: Option<Live>,
+    /// What the last answer said.
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Live {
+    LongPoll,
+    Sse,
+}
+
+impl Input for Wire {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.parameters::<Read>("query", schemas);
+    }
+}
+
+struct Flow(Response<RawBody>);
+
+impl IntoResponse for Flow {
+    fn into_response(self) -> Response<RawBody> {
+        self.0
+    }
+}
+
+impl Output for Result<Flow, ApiError> {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        let text = json!({ "schema": { "type": "string" } });
+        let headers = json!({
+            "stream-next-offset": text,
+            "stream-up-to-date": text,
+            "stream-cursor": text,
+            "stream-closed": text,
+        });
+        let entries = json!({ "type": "array", "items": schemas.subschema_for::<Entry>() });
+        let content =
+            json!({ "application/json": { "schema": entries }, "text/event-stream": { "schema": { "type": "string" } } });
+        operation.response(StatusCode::OK, json!({ "description": "Entries", "headers": headers, "content": content }));
+        operation.response(StatusCode::NO_CONTENT, json!({ "description": "Nothing came while waiting", "headers": headers }));
+        operation.response(StatusCode::NOT_MODIFIED, json!({ "description": "It is what the client has." }));
+        operation.errors(&[400, 401, 403, 404, 500, 503], schemas);
+    }
+}
+
+async fn member(caller: Caller, Path(path): Path<ThreadPath>, wire: Wire) -> Result<Flow, ApiError> {
+    flow(&caller, path.thread_id, wire).await
+}
+
+async fn scoped(speaker: Speaker, Path(path): Path<ThreadPath>, wire: Wire) -> Result<Flow, ApiError> {
+    let caller = speaker.of(&path.thread_id)?;
+    flow(&caller, path.thread_id, wire).await
+}
+
+async fn flow(caller: &Caller, thread: ThreadId, Wire(request): Wire) -> Result<Flow, ApiError> {
+    caller.thread(&thread, |_| ())?;
+    let name = StreamName::Thread(thread).to_string().into();
+    let mut response = streams::tail(caller.app.clone(), name, request).await?;
+    let headers = response.headers_mut();
+    // No cache on the way may give one member's answer to somebody else.
+    let kept =
+        headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok()).map(|text| text.replace("public", "private"));
+    if let Some(kept) = kept.and_then(|text| HeaderValue::from_str(&text).ok()) {
+        headers.insert(header::CACHE_CONTROL, kept);
+    }
+    headers.insert(header::VARY, HeaderValue::from_static("authorization"));
+    Ok(Flow(response))
+}
+
+async fn append(speaker: Speaker, Path(path): Path<ThreadPath>, key: Key, Body(body): Body<NewEntries>) -> Created<Appended> {
+    let caller = speaker.of(&path.thread_id)?;
+    entries::say(&caller, &path.thread_id, &key, body).await
+}

@@ -1,0 +1,42 @@
+use serde_json::Value;
+
+use super::Api;
+
+fn operations(document: &Value) -> impl Iterator<Item = &Value> {
+    document["paths"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .flat_map(|(_, item)| item.as_object().into_iter().flatten())
+        .map(|(_, it)| it)
+}
+
+#[test]
+fn every_answer_is_described_with_its_position() {
+    let document: Value = serde_json::from_slice(&Api::new().document).unwrap();
+    let unplaced = ["create_thread_token", "read_thread_stream", "head_thread_stream", "read_stream", "head_stream"];
+    for operation in operations(&document) {
+        let id = operation["operationId"].as_str().unwrap();
+        if unplaced.contains(&id) {
+            continue;
+        }
+        let (_, done) = operation["responses"].as_object().unwrap().iter().find(|(status, _)| status.starts_with('2')).unwrap();
+        let name = done["content"]["application/json"]["schema"]["$ref"].as_str().unwrap_or_else(|| panic!("{id}: {done}"));
+        let schema = document.pointer(&name[1..]).unwrap();
+        assert_eq!(schema["properties"]["position"]["type"], "integer", "{id}: {schema}");
+        let listed = id.starts_with("list_") && !["list_keys", "list_projections"].contains(&id);
+        assert_eq!(schema["properties"]["next"].is_object(), listed, "{id}: {schema}");
+        assert!(schema["required"].as_array().unwrap().contains(&"position".into()), "{id}: {schema}");
+    }
+}
+
+#[test]
+fn parameters_are_never_null_and_those_of_the_path_are_required() {
+    let document: Value = serde_json::from_slice(&Api::new().document).unwrap();
+    for operation in operations(&document) {
+        for parameter in operation["parameters"].as_array().unwrap() {
+            assert!(!parameter["schema"].to_string().contains("null"), "{parameter}");
+            assert!(parameter["in"] != "path" || parameter["required"] == true, "{parameter}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The platform as a client meets it: a log in memory, commands, a private Postgres, the projector and the server.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "platform/doors.rs"]
+mod doors;
+#[path = "platform/input.rs"]
+mod input;
+#[path = "platform/outsiders.rs"]
+mod outsiders;
+#[path = "platform/town.rs"]
+mod town;
+#[path = "platform/walk.rs"]
+mod walk;

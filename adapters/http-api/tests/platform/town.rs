@@ -1,0 +1,144 @@
+//! A running platform with two people who do not know each other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use commands::command::{IssueKey, RegisterAgent};
+use commands::{Actor, Commands, RealSource};
+use event_log::{Log, StoreUrl};
+use events::{AgentId, AgentKind};
+use http_api::{App, Platform, Server, auth};
+use postgres_rows::{Cluster, ClusterError, ClusterOptions, Rows, RowsProjector};
+use projector::{Pace, Runner};
+use queries::Queries;
+use reqwest::{Client, Method};
+use serde_json::Value;
+use sqlx::postgres::PgPoolOptions;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+pub const KEY: [u8; 32] = [3; 32];
+
+pub struct Town {
+    pub url: String,
+    client: Client,
+    pub ada: Person,
+    pub bob: Person,
+    stop: watch::Sender<bool>,
+    cluster: Option<Cluster>,
+    _directory: TempDir,
+}
+
+#[derive(Clone)]
+pub struct Person {
+    pub id: AgentId,
+    pub key: String,
+}
+
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: reqwest::header::HeaderMap,
+    pub text: String,
+}
+
+impl Reply {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub fn code(&self) -> (u16, String) {
+        (self.status, self.json()["error"]["code"].as_str().unwrap_or_default().to_owned())
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl Town {
+    /// `None`, and says so, on a machine without Postgres.
+    pub async fn start() -> Option<Self> {
+        let directory = tempfile::Builder::new().prefix("api-").tempdir_in("/tmp").unwrap();
+        std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let options = ClusterOptions { directory: directory.path().join("cluster"), binaries: Vec::new() };
+        let cluster = match Cluster::start(options).await {
+            Ok(cluster) => cluster,
+            Err(error @ ClusterError::NoBinaries { .. }) => {
+                eprintln!("skipped: {error}");
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let log = Log::open(StoreUrl::Memory.open(&[], true).unwrap(), event_log::Options::default()).await.unwrap();
+        let rows = Rows::connect(cluster.options(), 4).await.unwrap();
+        let pool = PgPoolOptions::new().max_connections(8).connect_with(cluster.options()).await.unwrap();
+        let runner = Runner::new(log.clone(), Arc::new(RowsProjector), rows, Pace::default());
+        let queries = Queries::new(pool, runner.monitor());
+        tokio::spawn(async move { runner.run().await });
+        let commands = Commands::start(log.clone(), Arc::new(RealSource));
+        let (ada, bob) = (person(&commands, "ada").await, person(&commands, "bob").await);
+        let platform = Platform { commands, queries, auth: auth::Options { key: KEY, issuer: None } };
+        let (url, stop) = serve(log, Some(platform)).await;
+        Some(Self { url, client: Client::new(), ada, bob, stop, cluster: Some(cluster), _directory: directory })
+    }
+
+    pub async fn end(mut self) {
+        self.stop.send_replace(true);
+        if let Some(cluster) = self.cluster.take() {
+            cluster.stop().await;
+        }
+    }
+
+    pub async fn send(&self, token: &str, method: &str, path: &str, body: Option<&str>, headers: &[(&str, &str)]) -> Reply {
+        let mut request = self.client.request(Method::from_bytes(method.as_bytes()).unwrap(), format!("{}{path}", self.url));
+        if !token.is_empty() {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body.to_owned());
+        }
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Reply { status, headers, text: response.text().await.unwrap() }
+    }
+
+    pub async fn get(&self, who: &Person, path: &str) -> Reply {
+        self.send(&who.key, "GET", path, None, &[]).await
+    }
+
+    pub async fn post(&self, who: &Person, path: &str, body: &Value) -> Reply {
+        self.send(&who.key, "POST", path, Some(&body.to_string()), &[]).await
+    }
+
+    /// The field of what a command made.
+    pub async fn make(&self, who: &Person, path: &str, body: &Value, field: &str) -> String {
+        let reply = self.post(who, path, body).await;
+        assert_eq!(reply.status, 201, "{reply:?}");
+        assert_eq!(reply.json()["position"].to_string(), reply.header("x-arbe-position"));
+        reply.json()[field].as_str().unwrap().to_owned()
+    }
+}
+
+pub async fn serve(log: Log, platform: Option<Platform>) -> (String, watch::Sender<bool>) {
+    let options = http_api::Options { long_poll_timeout: Duration::from_secs(10), ..http_api::Options::default() };
+    let app = App::open(log, platform, options).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(http_api::serve(Server::new(listener, address, app), stopped));
+    (format!("http://{address}"), stop)
+}
+
+async fn person(commands: &Commands, name: &str) -> Person {
+    let register = RegisterAgent { agent_id: None, kind: AgentKind::Human, runtime: None, name: Some(name.to_owned()) };
+    let id = commands.execute(Actor::System, register, None).await.unwrap().made.agent_id.unwrap();
+    let key = auth::new_key();
+    let issue = IssueKey { agent_id: id, key_id: None, hash: auth::hash_of(&key).unwrap(), label: None };
+    commands.execute(Actor::System, issue, None).await.unwrap();
+    Person { id, key }
+}
