@@ -36,7 +36,7 @@ impl Platform {
         std::fs::create_dir_all(&config.data_dir).with_context(|| config.data_dir.display().to_string())?;
         let database = Database::open(config).await?;
         let runner = Runner::new(log.clone(), Arc::new(RowsProjector), database.rows.clone(), Pace::default());
-        let queries = Queries::new(database.rows.pool().clone(), runner.monitor());
+        let queries = Queries::new(database.rows.clone(), runner.monitor());
         let runner = tokio::spawn(async move {
             runner.run().await;
         });

@@ -101,7 +101,7 @@ impl Copies<Change> for Rows {
     }
 
     async fn live_sums(&self) -> Result<Option<(Checkpoint, Sums)>, SinkError> {
-        self.snapshot().await.map_err(unavailable)
+        self.sums_of_live().await.map_err(unavailable)
     }
 }
 
@@ -178,7 +178,7 @@ impl Rows {
         Ok((Hold { tx, live: live.map(|live| live.id) }, checkpoint))
     }
 
-    async fn snapshot(&self) -> Result<Option<(Checkpoint, Sums)>, sqlx::Error> {
+    async fn sums_of_live(&self) -> Result<Option<(Checkpoint, Sums)>, sqlx::Error> {
         let mut conn = self.feeder().await?;
         let mut tx = conn.begin_with("begin isolation level repeatable read read only").await?;
         let live: Option<Stored> =

@@ -57,35 +57,22 @@ impl Rows {
         Ok(Self { pool, options })
     }
 
-    /// For queries, which enter the live copy by themselves.
-    #[must_use]
-    pub fn pool(&self) -> &PgPool {
-        &self.pool
-    }
-
     /// A transaction that sees the live rows of one house and nothing else.
     pub async fn read(&self, house: &HouseId) -> Result<Transaction<'static, Postgres>, ReadError> {
-        self.begin(house.as_str(), "arbe_reader").await
+        let tx = self.pool.begin().await?;
+        Ok(enter(tx, house.as_str(), "arbe_reader").await?.0)
+    }
+
+    /// The same as one snapshot, and how far the rows are in it.
+    pub async fn snapshot(&self, house: &HouseId) -> Result<(Transaction<'static, Postgres>, u64), ReadError> {
+        let tx = self.pool.begin_with("begin isolation level repeatable read read only").await?;
+        enter(tx, house.as_str(), "arbe_reader").await
     }
 
     /// A transaction that sees the live rows of every house, for drivers. No request of a user comes here.
     pub async fn read_all(&self) -> Result<Transaction<'static, Postgres>, ReadError> {
-        self.begin("", "arbe_projector").await
-    }
-
-    async fn begin(&self, house: &str, role: &str) -> Result<Transaction<'static, Postgres>, ReadError> {
-        let mut tx = self.pool.begin().await?;
-        let live: Option<String> = sqlx::query_scalar(
-            "select set_config('search_path', quote_ident(schema), true) || set_config('app.house_id', $2, true)
-                || set_config('role', $3, true)
-            from arbe.copies where projection = $1 and state = 'live'",
-        )
-        .bind(RowsProjector::NAME)
-        .bind(house)
-        .bind(role)
-        .fetch_optional(&mut *tx)
-        .await?;
-        if live.is_some() { Ok(tx) } else { Err(ReadError::NothingLive) }
+        let tx = self.pool.begin().await?;
+        Ok(enter(tx, "", "arbe_projector").await?.0)
     }
 
     /// Every copy there is, live or not.
@@ -125,4 +112,24 @@ impl Rows {
 pub(crate) async fn drop_schema(conn: &mut PgConnection, schema: &str) -> Result<(), sqlx::Error> {
     let drop = AssertSqlSafe(format!("drop schema if exists \"{schema}\" cascade"));
     sqlx::raw_sql(drop).execute(conn).await.map(|_| ())
+}
+
+/// The settings end with the transaction. The role is set last: it may not look at the schemas of other copies.
+async fn enter(
+    mut tx: Transaction<'static, Postgres>,
+    house: &str,
+    role: &str,
+) -> Result<(Transaction<'static, Postgres>, u64), ReadError> {
+    let entered: Option<(i64, String)> = sqlx::query_as(
+        "select next, set_config('search_path', quote_ident(schema), true) || set_config('app.house_id', $2, true)
+            || set_config('role', $3, true)
+        from arbe.copies where projection = $1 and state = 'live'",
+    )
+    .bind(RowsProjector::NAME)
+    .bind(house)
+    .bind(role)
+    .fetch_optional(&mut *tx)
+    .await?;
+    let (next, _) = entered.ok_or(ReadError::NothingLive)?;
+    Ok((tx, u64::try_from(next).unwrap_or(0)))
 }

@@ -42,7 +42,7 @@ pub enum ProjectionState {
 impl Queries {
     #[must_use]
     pub fn projections(&self, head: u64) -> Vec<Projection> {
-        let status = self.rows.status(head);
+        let status = self.feeding.status(head);
         let (state, error) = match status.state {
             RunState::Starting => (ProjectionState::Starting, None),
             RunState::Active => (ProjectionState::Active, None),

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use events::HouseId;
-use postgres_rows::RowsProjector;
-use projector::{Monitor, Projector};
-use sqlx::{PgPool, Postgres, Row, Transaction};
+use postgres_rows::{ReadError, Rows};
+use projector::Monitor;
+use sqlx::{Postgres, Transaction};
 
 use crate::cursor::BadCursor;
 
 /// Clones share one pool.
 #[derive(Clone, Debug)]
 pub struct Queries {
-    pool: PgPool,
-    pub(crate) rows: Monitor,
+    rows: Rows,
+    pub(crate) feeding: Monitor,
 }
 
 /// What was read, and how far the rows were at that moment.
@@ -40,24 +40,20 @@ pub enum QueryError {
     Unavailable(#[source] sqlx::Error),
 }
 
+impl From<ReadError> for QueryError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NothingLive => Self::NotReady,
+            ReadError::Sql(error) => Self::Unavailable(error),
+        }
+    }
+}
+
 impl From<sqlx::Error> for QueryError {
     fn from(error: sqlx::Error) -> Self {
         Self::Unavailable(error)
     }
 }
-
-/// One snapshot, so that rows and checkpoint belong together.
-const BEGIN: &str = "begin isolation level repeatable read read only";
-
-/// The settings end with the transaction. The role is set last: it may not look at the copies' schemas of others.
-const ENTER: &str = "
-    select next,
-           set_config('search_path', quote_ident(schema), true),
-           set_config('app.house_id', $2, true),
-           set_config('app.projector', 'off', true),
-           set_config('role', 'arbe_reader', true)
-    from arbe.copies
-    where projection = $1 and state = 'live'";
 
 pub(crate) struct View {
     pub(crate) transaction: Transaction<'static, Postgres>,
@@ -65,15 +61,15 @@ pub(crate) struct View {
 }
 
 impl Queries {
-    /// `rows` is the monitor of the runner that feeds the rows.
+    /// `feeding` is the monitor of the runner that feeds the rows.
     #[must_use]
-    pub fn new(pool: PgPool, rows: Monitor) -> Self {
-        Self { pool, rows }
+    pub fn new(rows: Rows, feeding: Monitor) -> Self {
+        Self { rows, feeding }
     }
 
     /// Returns when queries include everything below `position`.
     pub async fn wait(&self, position: u64, patience: Duration) -> Result<(), NotThereYet> {
-        let mut watermark = self.rows.watermark();
+        let mut watermark = self.feeding.watermark();
         if watermark.reached(position, patience).await {
             return Ok(());
         }
@@ -81,10 +77,8 @@ impl Queries {
     }
 
     pub(crate) async fn view(&self, house: &HouseId) -> Result<View, QueryError> {
-        let mut transaction = self.pool.begin_with(BEGIN).await?;
-        let entered = sqlx::query(ENTER).bind(RowsProjector::NAME).bind(house.as_str()).fetch_optional(&mut *transaction).await?;
-        let position: i64 = entered.ok_or(QueryError::NotReady)?.try_get("next")?;
-        Ok(View { transaction, position: u64::try_from(position).unwrap_or(0) })
+        let (transaction, position) = self.rows.snapshot(house).await?;
+        Ok(View { transaction, position })
     }
 }
 

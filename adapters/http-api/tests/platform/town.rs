@@ -13,7 +13,6 @@ use projector::{Pace, Runner};
 use queries::Queries;
 use reqwest::{Client, Method};
 use serde_json::Value;
-use sqlx::postgres::PgPoolOptions;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -72,10 +71,9 @@ impl Town {
             Err(error) => panic!("{error}"),
         };
         let log = Log::open(StoreUrl::Memory.open(&[], true).unwrap(), event_log::Options::default()).await.unwrap();
-        let rows = Rows::connect(cluster.options(), 4).await.unwrap();
-        let pool = PgPoolOptions::new().max_connections(8).connect_with(cluster.options()).await.unwrap();
-        let runner = Runner::new(log.clone(), Arc::new(RowsProjector), rows, Pace::default());
-        let queries = Queries::new(pool, runner.monitor());
+        let rows = Rows::connect(cluster.options(), 8).await.unwrap();
+        let runner = Runner::new(log.clone(), Arc::new(RowsProjector), rows.clone(), Pace::default());
+        let queries = Queries::new(rows, runner.monitor());
         tokio::spawn(async move { runner.run().await });
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
         let (ada, bob) = (person(&commands, "ada").await, person(&commands, "bob").await);
