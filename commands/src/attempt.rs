@@ -19,7 +19,7 @@ const CONTENT_TYPE: &str = "application/json";
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) actor: Actor,
-    pub(crate) command: Command,
+    pub(crate) commands: Vec<Command>,
     pub(crate) made: Made,
     pub(crate) key: Option<Key>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Attempt {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) id: CommandId,
-    /// Of the command as it was asked, before ids were filled in.
+    /// Of the commands as they were asked, before ids were filled in.
     digest: CommandId,
 }
 
@@ -46,10 +46,21 @@ pub(crate) struct Commit {
 }
 
 impl Attempt {
-    pub(crate) fn new(source: &dyn Source, actor: Actor, mut command: Command, key: Option<&str>) -> Result<Self, Rejection> {
-        let key = key.map(|text| key_of(actor, &command, text)).transpose()?;
-        let made = command.fill(&mut Ids::new(source, key.map(|key| key.id)));
-        Ok(Self { actor, command, made, key })
+    pub(crate) fn new(
+        source: &dyn Source,
+        actor: Actor,
+        mut commands: Vec<Command>,
+        key: Option<&str>,
+    ) -> Result<Self, Rejection> {
+        let key = key.map(|text| key_of(actor, &commands, text)).transpose()?;
+        let mut ids = Ids::new(source, key.map(|key| key.id));
+        let made = commands.iter_mut().fold(Made::default(), |made, command| made.and(command.fill(&mut ids)));
+        Ok(Self { actor, commands, made, key })
+    }
+
+    /// Whether all that is asked is to say something.
+    pub(crate) fn is_content(&self) -> bool {
+        self.commands.iter().all(|command| matches!(command, Command::AppendEntry(_)))
     }
 
     /// Expectations are those of `world`, which the decision was made on.
@@ -77,9 +88,9 @@ impl Attempt {
     }
 }
 
-fn key_of(actor: Actor, command: &Command, text: &str) -> Result<Key, Rejection> {
+fn key_of(actor: Actor, commands: &[Command], text: &str) -> Result<Key, Rejection> {
     bounds::name("idempotency_key", text)?;
-    let asked = serde_json::to_string(command).expect("a command has text keys only and no failing field");
+    let asked = serde_json::to_string(commands).expect("a command has text keys only and no failing field");
     let id = command_id(&["command", &actor.to_string(), text]);
     Ok(Key { id, digest: command_id(&["digest", &asked]) })
 }

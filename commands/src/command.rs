@@ -23,8 +23,8 @@ pub use house::{AddMember, CreateHouse, RemoveMember, RenameHouse, SetDefaultEnv
 pub use run::{Delegate, Failure, FinishRun, OrphanRun, Outcome, ResumeRun, StartRun};
 pub use sandbox::{DestroySandbox, MarkSandboxDead, MarkSandboxLive, RequestSandbox, ResumeSandbox, SetThreadSandbox};
 pub use thread::{
-    AppendEntry, CloseThread, CreateThread, PinThread, RenameThread, ReopenThread, SetThreadEnvironment, TagThread, UnpinThread,
-    UntagThread,
+    AppendEntry, CloseThread, CreateThread, PinThread, RenameThread, ReopenThread, ReplaceTags, SetThreadEnvironment, TagThread,
+    UnpinThread, UntagThread,
 };
 
 macro_rules! commands {
@@ -67,7 +67,7 @@ commands! {
     CreateEnvironment UpdateEnvironment BindSecret UnbindSecret DeleteEnvironment
     SetSecret RotateSecret DeleteSecret
     RequestSandbox MarkSandboxLive MarkSandboxDead DestroySandbox ResumeSandbox SetThreadSandbox
-    CreateThread RenameThread PinThread UnpinThread TagThread UntagThread SetThreadEnvironment CloseThread ReopenThread
+    CreateThread RenameThread PinThread UnpinThread TagThread UntagThread ReplaceTags SetThreadEnvironment CloseThread ReopenThread
     AppendEntry
     Delegate StartRun ResumeRun FinishRun OrphanRun
 }
@@ -91,6 +91,22 @@ pub struct Made {
     pub thread_id: Option<ThreadId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
+}
+
+impl Made {
+    /// What several commands make; of two of a kind, the later.
+    pub(crate) fn and(self, later: Self) -> Self {
+        Self {
+            house_id: later.house_id.or(self.house_id),
+            agent_id: later.agent_id.or(self.agent_id),
+            key_id: later.key_id.or(self.key_id),
+            environment_id: later.environment_id.or(self.environment_id),
+            secret_id: later.secret_id.or(self.secret_id),
+            sandbox_id: later.sandbox_id.or(self.sandbox_id),
+            thread_id: later.thread_id.or(self.thread_id),
+            run_id: later.run_id.or(self.run_id),
+        }
+    }
 }
 
 /// Gives a new thing its id.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use events::{AgentId, EnvironmentId, Event, HouseId, SandboxId, StreamName, ThreadId};
+use events::{AgentId, EnvironmentId, Event, HouseId, SandboxId, StreamName, ThreadEvent, ThreadId};
 
 use crate::actor::Actor;
 use crate::command::Command;
@@ -21,49 +21,59 @@ mod thread;
 
 /// The ids of new things must have been filled in.
 pub fn decide(world: &World, actor: &Actor, command: &Command) -> Result<Decision, Rejection> {
+    decide_all(world, actor, std::slice::from_ref(command))
+}
+
+/// Several commands as one decision. All are decided on the same world, so they must not lean on each other's outcome; tags alone add up.
+pub fn decide_all(world: &World, actor: &Actor, commands: &[Command]) -> Result<Decision, Rejection> {
     let mut draft = Draft::new(world, actor);
-    match command {
-        Command::CreateHouse(it) => house::create(&mut draft, it),
-        Command::RenameHouse(it) => house::rename(&mut draft, it),
-        Command::SetDefaultEnvironment(it) => house::set_default_environment(&mut draft, it),
-        Command::AddMember(it) => house::add_member(&mut draft, it),
-        Command::RemoveMember(it) => house::remove_member(&mut draft, it),
-        Command::SetRole(it) => house::set_role(&mut draft, it),
-        Command::RegisterAgent(it) => agent::register(&mut draft, it),
-        Command::RenameAgent(it) => agent::rename(&mut draft, it),
-        Command::IssueKey(it) => agent::issue_key(&mut draft, it),
-        Command::RevokeKey(it) => agent::revoke_key(&mut draft, it),
-        Command::CreateEnvironment(it) => environment::create(&mut draft, it),
-        Command::UpdateEnvironment(it) => environment::update(&mut draft, it),
-        Command::BindSecret(it) => environment::bind_secret(&mut draft, it),
-        Command::UnbindSecret(it) => environment::unbind_secret(&mut draft, it),
-        Command::DeleteEnvironment(it) => environment::delete(&mut draft, it),
-        Command::SetSecret(it) => secret::set(&mut draft, it),
-        Command::RotateSecret(it) => secret::rotate(&mut draft, it),
-        Command::DeleteSecret(it) => secret::delete(&mut draft, it),
-        Command::RequestSandbox(it) => sandbox::request(&mut draft, it),
-        Command::MarkSandboxLive(it) => sandbox::live(&mut draft, it),
-        Command::MarkSandboxDead(it) => sandbox::dead(&mut draft, it),
-        Command::DestroySandbox(it) => sandbox::destroy(&mut draft, it),
-        Command::ResumeSandbox(it) => sandbox::resume(&mut draft, it),
-        Command::SetThreadSandbox(it) => sandbox::set_for_thread(&mut draft, it),
-        Command::CreateThread(it) => thread::create(&mut draft, it),
-        Command::RenameThread(it) => thread::rename(&mut draft, it),
-        Command::PinThread(it) => thread::pin(&mut draft, &it.thread_id, true),
-        Command::UnpinThread(it) => thread::pin(&mut draft, &it.thread_id, false),
-        Command::TagThread(it) => thread::tag(&mut draft, it),
-        Command::UntagThread(it) => thread::untag(&mut draft, it),
-        Command::SetThreadEnvironment(it) => thread::set_environment(&mut draft, it),
-        Command::CloseThread(it) => thread::close(&mut draft, it),
-        Command::ReopenThread(it) => thread::reopen(&mut draft, it),
-        Command::AppendEntry(it) => entry::append(&mut draft, it),
-        Command::Delegate(it) => run::delegate(&mut draft, it),
-        Command::StartRun(it) => run::start(&mut draft, it),
-        Command::ResumeRun(it) => run::resume(&mut draft, it),
-        Command::FinishRun(it) => run::finish(&mut draft, it),
-        Command::OrphanRun(it) => run::orphan(&mut draft, it),
-    }?;
+    commands.iter().try_for_each(|command| add(&mut draft, command))?;
     Ok(draft.decision)
+}
+
+fn add(draft: &mut Draft<'_>, command: &Command) -> Result<(), Rejection> {
+    match command {
+        Command::CreateHouse(it) => house::create(draft, it),
+        Command::RenameHouse(it) => house::rename(draft, it),
+        Command::SetDefaultEnvironment(it) => house::set_default_environment(draft, it),
+        Command::AddMember(it) => house::add_member(draft, it),
+        Command::RemoveMember(it) => house::remove_member(draft, it),
+        Command::SetRole(it) => house::set_role(draft, it),
+        Command::RegisterAgent(it) => agent::register(draft, it),
+        Command::RenameAgent(it) => agent::rename(draft, it),
+        Command::IssueKey(it) => agent::issue_key(draft, it),
+        Command::RevokeKey(it) => agent::revoke_key(draft, it),
+        Command::CreateEnvironment(it) => environment::create(draft, it),
+        Command::UpdateEnvironment(it) => environment::update(draft, it),
+        Command::BindSecret(it) => environment::bind_secret(draft, it),
+        Command::UnbindSecret(it) => environment::unbind_secret(draft, it),
+        Command::DeleteEnvironment(it) => environment::delete(draft, it),
+        Command::SetSecret(it) => secret::set(draft, it),
+        Command::RotateSecret(it) => secret::rotate(draft, it),
+        Command::DeleteSecret(it) => secret::delete(draft, it),
+        Command::RequestSandbox(it) => sandbox::request(draft, it),
+        Command::MarkSandboxLive(it) => sandbox::live(draft, it),
+        Command::MarkSandboxDead(it) => sandbox::dead(draft, it),
+        Command::DestroySandbox(it) => sandbox::destroy(draft, it),
+        Command::ResumeSandbox(it) => sandbox::resume(draft, it),
+        Command::SetThreadSandbox(it) => sandbox::set_for_thread(draft, it),
+        Command::CreateThread(it) => thread::create(draft, it),
+        Command::RenameThread(it) => thread::rename(draft, it),
+        Command::PinThread(it) => thread::pin(draft, &it.thread_id, true),
+        Command::UnpinThread(it) => thread::pin(draft, &it.thread_id, false),
+        Command::TagThread(it) => thread::tag(draft, it),
+        Command::UntagThread(it) => thread::untag(draft, it),
+        Command::ReplaceTags(it) => thread::replace_tags(draft, it),
+        Command::SetThreadEnvironment(it) => thread::set_environment(draft, it),
+        Command::CloseThread(it) => thread::close(draft, it),
+        Command::ReopenThread(it) => thread::reopen(draft, it),
+        Command::AppendEntry(it) => entry::append(draft, it),
+        Command::Delegate(it) => run::delegate(draft, it),
+        Command::StartRun(it) => run::start(draft, it),
+        Command::ResumeRun(it) => run::resume(draft, it),
+        Command::FinishRun(it) => run::finish(draft, it),
+        Command::OrphanRun(it) => run::orphan(draft, it),
+    }
 }
 
 /// What a late deletion is told that the log left without effect, because a reference it had not seen came first.
@@ -98,6 +108,7 @@ pub(crate) fn without_effect(command: &Command) -> Option<Rejection> {
         | Command::UnpinThread(_)
         | Command::TagThread(_)
         | Command::UntagThread(_)
+        | Command::ReplaceTags(_)
         | Command::SetThreadEnvironment(_)
         | Command::CloseThread(_)
         | Command::ReopenThread(_)
@@ -137,6 +148,16 @@ impl<'a> Draft<'a> {
 
     fn append_thread(&mut self, id: &ThreadId, event: impl Into<Event>) {
         self.append(StreamName::Thread(id.clone()), event);
+    }
+
+    /// The tags that an earlier command of the same decision gives a thread.
+    fn tagged(&self, id: &ThreadId) -> Option<&Vec<String>> {
+        let stream = StreamName::Thread(id.clone());
+        let append = self.decision.appends.iter().find(|append| append.stream == stream)?;
+        append.events.iter().rev().find_map(|event| match event {
+            Event::Thread(ThreadEvent::Tagged(tagged)) => Some(&tagged.tags),
+            Event::Thread(_) | Event::Content(_) | Event::Dispatch(_) | Event::House(_) | Event::Directory(_) => None,
+        })
     }
 
     fn expect(&mut self, stream: StreamName) {

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::actor::Actor;
 use crate::attempt::{Attempt, Commit};
 use crate::command::{Command, Made};
-use crate::decide::{decide, without_effect};
+use crate::decide::{decide_all, without_effect};
 use crate::decision::Decision;
 use crate::error::{CommandError, Stopped};
 use crate::fold::{Known, Span};
@@ -96,18 +96,28 @@ impl Commands {
     }
 
     /// Commits a command. With an idempotency key a retry by the same actor is answered with what the first attempt did.
-    #[tracing::instrument(level = "debug", skip_all, fields(%actor))]
     pub async fn execute(
         &self,
         actor: Actor,
         command: impl Into<Command>,
         idempotency_key: Option<&str>,
     ) -> Result<Done, CommandError> {
-        let attempt = Attempt::new(&*self.inner.source, actor, command.into(), idempotency_key)?;
+        self.execute_all(actor, vec![command.into()], idempotency_key).await
+    }
+
+    /// The same for several, which happen together or not at all. See [`decide_all`] for what may go together.
+    #[tracing::instrument(level = "debug", skip_all, fields(%actor))]
+    pub async fn execute_all(
+        &self,
+        actor: Actor,
+        commands: Vec<Command>,
+        idempotency_key: Option<&str>,
+    ) -> Result<Done, CommandError> {
+        let attempt = Attempt::new(&*self.inner.source, actor, commands, idempotency_key)?;
         let mut confirmed = false;
         for tried in 0..TRIES {
             // What is said depends on the house alone, which is expected: an older view is found out by the log or by the refusal.
-            let content = matches!(attempt.command, Command::AppendEntry(_)) && tried == 0;
+            let content = tried == 0 && attempt.is_content();
             self.wait(if content { 0 } else { self.inner.log.position() }).await?;
             if let Some(done) = self.known(&attempt).await? {
                 return Ok(done);
@@ -138,7 +148,7 @@ impl Commands {
 
     fn decide(&self, attempt: &Attempt) -> (u64, Result<Decision, Rejection>) {
         let fold = self.inner.shared.fold.read();
-        (fold.position, decide(&fold.world, &attempt.actor, &attempt.command))
+        (fold.position, decide_all(&fold.world, &attempt.actor, &attempt.commands))
     }
 
     /// `None`: what was read has changed.
@@ -149,7 +159,7 @@ impl Commands {
             let decision = if fold.position == at {
                 decision
             } else {
-                match decide(&fold.world, &attempt.actor, &attempt.command) {
+                match decide_all(&fold.world, &attempt.actor, &attempt.commands) {
                     Ok(decision) if !decision.appends.is_empty() && held.covers(&Needs::of(&decision)) => decision,
                     Ok(_) | Err(_) => return Ok(None),
                 }
@@ -171,7 +181,7 @@ impl Commands {
         }
         let first = entries.first().and_then(|(_, entries)| entries.first()).map(|entry| entry.id);
         if changes_state && first.is_some_and(|id| self.inner.shared.fold.read().had_no_effect(&id)) {
-            without_effect(&attempt.command).map_or(Ok(()), Err)?;
+            attempt.commands.iter().find_map(without_effect).map_or(Ok(()), Err)?;
         }
         Ok(Some(done(attempt, &receipt, entries)))
     }
@@ -185,7 +195,7 @@ impl Commands {
             return Err(CommandError::IdempotencyKeyReused);
         }
         if self.inner.shared.fold.read().had_no_effect(&first_event) {
-            without_effect(&attempt.command).map_or(Ok(()), Err)?;
+            attempt.commands.iter().find_map(without_effect).map_or(Ok(()), Err)?;
         }
         let mut entries = Vec::new();
         for span in &spans {

@@ -65,6 +65,14 @@ pub struct UntagThread {
     pub tags: Vec<String>,
 }
 
+/// These tags and no others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplaceTags {
+    pub thread_id: ThreadId,
+    pub tags: Vec<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetThreadEnvironment {
@@ -107,5 +115,5 @@ fn first_version() -> u32 {
 makes! { CreateThread: thread_id from thread as thread_id; }
 
 makes_nothing! {
-    RenameThread PinThread UnpinThread TagThread UntagThread SetThreadEnvironment CloseThread ReopenThread AppendEntry
+    RenameThread PinThread UnpinThread TagThread UntagThread ReplaceTags SetThreadEnvironment CloseThread ReopenThread AppendEntry
 }

@@ -3,7 +3,9 @@ use events::{HouseId, StatusReason, StreamName, ThreadId, ThreadStatus};
 
 use super::{Draft, filled};
 use crate::bounds;
-use crate::command::{CloseThread, CreateThread, RenameThread, ReopenThread, SetThreadEnvironment, TagThread, UntagThread};
+use crate::command::{
+    CloseThread, CreateThread, RenameThread, ReopenThread, ReplaceTags, SetThreadEnvironment, TagThread, UntagThread,
+};
 use crate::rejection::Rejection;
 
 pub(super) fn create(draft: &mut Draft<'_>, command: &CreateThread) -> Result<(), Rejection> {
@@ -76,20 +78,24 @@ pub(super) fn pin(draft: &mut Draft<'_>, id: &ThreadId, pinned: bool) -> Result<
 }
 
 pub(super) fn tag(draft: &mut Draft<'_>, command: &TagThread) -> Result<(), Rejection> {
-    let thread = draft.change_thread(&command.thread_id)?;
     bounds::tags(&command.tags)?;
-    let tags = bounds::tags(&[thread.tags.as_slice(), &command.tags].concat())?;
-    if thread.tags != tags {
-        draft.append_thread(&command.thread_id, Tagged { tags });
-    }
-    Ok(())
+    set_tags(draft, &command.thread_id, |tags| [tags, &command.tags].concat())
 }
 
 pub(super) fn untag(draft: &mut Draft<'_>, command: &UntagThread) -> Result<(), Rejection> {
-    let thread = draft.change_thread(&command.thread_id)?;
-    let tags: Vec<_> = thread.tags.iter().filter(|tag| !command.tags.contains(tag)).cloned().collect();
-    if thread.tags != tags {
-        draft.append_thread(&command.thread_id, Tagged { tags });
+    set_tags(draft, &command.thread_id, |tags| tags.iter().filter(|tag| !command.tags.contains(tag)).cloned().collect())
+}
+
+pub(super) fn replace_tags(draft: &mut Draft<'_>, command: &ReplaceTags) -> Result<(), Rejection> {
+    set_tags(draft, &command.thread_id, |_| command.tags.clone())
+}
+
+fn set_tags(draft: &mut Draft<'_>, id: &ThreadId, change: impl FnOnce(&[String]) -> Vec<String>) -> Result<(), Rejection> {
+    let thread = draft.change_thread(id)?;
+    let before = draft.tagged(id).unwrap_or(&thread.tags);
+    let tags = bounds::tags(&change(before))?;
+    if *before != tags {
+        draft.append_thread(id, Tagged { tags });
     }
     Ok(())
 }
@@ -122,9 +128,10 @@ fn turn(
     reason: StatusReason,
 ) -> Result<(), Rejection> {
     let thread = draft.change_thread(id)?;
-    if thread.status != from {
+    if thread.status == from {
+        draft.append_thread(id, StatusChanged { status: to, run_id: None, reason: Some(reason) });
+    } else if thread.status != to {
         return Err(Rejection::WrongStatus { status: thread.status });
     }
-    draft.append_thread(id, StatusChanged { status: to, run_id: None, reason: Some(reason) });
     Ok(())
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use commands::command::{
     AppendEntry, CreateEnvironment, CreateHouse, CreateThread, Delegate, DeleteEnvironment, FinishRun, Outcome, PinThread,
-    RegisterAgent, StartRun, TagThread,
+    RegisterAgent, RenameThread, StartRun, TagThread, UntagThread,
 };
-use commands::{Actor, Commands, Done, Source};
+use commands::{Actor, Command, CommandError, Commands, Done, Source};
 use event_log::{Append, Change, Log, Options, Payload, Store, StoreUrl};
 use events::{AgentId, HouseId, StreamName, ThreadId};
 use futures::future::join_all;
@@ -346,4 +346,29 @@ async fn a_bot_without_an_id_gets_one() {
         .collect();
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 3);
     assert!(ids.iter().all(|id| id.0.get_version_num() == 4));
+}
+
+#[tokio::test]
+async fn several_commands_happen_together_or_not_at_all() {
+    let (log, commands) = alone().await;
+    let id = house(&commands).await;
+    let thread_id = thread(&commands, chat(&id)).await;
+    let tags = |tags: &[&str]| -> Vec<String> { tags.iter().map(|tag| (*tag).to_owned()).collect() };
+    let all = |name: &str| -> Vec<Command> {
+        vec![
+            RenameThread { thread_id: thread_id.clone(), name: Some(name.to_owned()) }.into(),
+            TagThread { thread_id: thread_id.clone(), tags: tags(&["a", "b"]) }.into(),
+            UntagThread { thread_id: thread_id.clone(), tags: tags(&["b"]) }.into(),
+        ]
+    };
+    let before = log.position();
+    let refused = commands.execute_all(AS_OWNER, all(&"x".repeat(10_000)), None).await;
+    assert!(matches!(refused, Err(CommandError::Rejected(_))), "{refused:?}");
+    assert_eq!(log.position(), before);
+    let first = commands.execute_all(AS_OWNER, all("n"), Some("k")).await.unwrap();
+    let again = commands.execute_all(AS_OWNER, all("n"), Some("k")).await.unwrap();
+    assert_eq!((first.position, first.entries.len()), (again.position, again.entries.len()));
+    let thread = commands.with_world(|world| world.thread(&thread_id).cloned()).unwrap();
+    assert_eq!((thread.name.as_deref(), thread.tags), (Some("n"), tags(&["a"])));
+    assert_eq!(log.position(), before + 1);
 }

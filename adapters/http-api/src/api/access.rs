@@ -1,6 +1,5 @@
 //! The rule of membership, and how commands and queries are reached under it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use commands::{Actor, Command, CommandError, Done, Environment, House, Sandbox, Thread, World};
@@ -16,28 +15,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Caller {
     pub(crate) async fn execute(&self, key: &Key, command: impl Into<Command>) -> Result<Done, CommandError> {
+        self.execute_all(key, vec![command.into()]).await
+    }
+
+    /// All or nothing.
+    pub(crate) async fn execute_all(&self, key: &Key, commands: Vec<Command>) -> Result<Done, CommandError> {
         let Some(plane) = self.app.plane.as_ref() else {
             return Err(CommandError::Unavailable("this server runs without the platform".to_owned()));
         };
-        plane.commands.execute(Actor::Agent(self.agent), command, key.0.as_deref()).await
-    }
-
-    /// One after the other. Each has a key of its own, made of its kind and its place among those: what a repeated request need
-    /// not do any more must not shift the others.
-    pub(crate) async fn execute_all(&self, key: &Key, commands: Vec<Command>) -> Result<Done, ApiError> {
-        let position = self.plane()?.commands.position();
-        let mut all = Done { position, made: commands::Made::default(), entries: Vec::new() };
-        let mut places = BTreeMap::new();
-        for command in commands {
-            let place: &mut u32 = places.entry(command.name()).or_default();
-            let own = key.0.as_ref().map(|key| format!("{key}/{}/{place}", command.name()));
-            *place += 1;
-            let done = self.execute(&Key(own), command).await?;
-            all.position = all.position.max(done.position);
-            all.made = done.made;
-            all.entries.extend(done.entries);
-        }
-        Ok(all)
+        plane.commands.execute_all(Actor::Agent(self.agent), commands, key.0.as_deref()).await
     }
 
     fn look<T>(&self, look: impl FnOnce(&World) -> Option<T>, what: &'static str) -> Result<T, ApiError> {

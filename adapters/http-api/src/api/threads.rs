@@ -3,7 +3,8 @@
 use axum::http::Method;
 use commands::Command;
 use commands::command::{
-    CloseThread, CreateThread, PinThread, RenameThread, ReopenThread, SetThreadEnvironment, TagThread, UnpinThread, UntagThread,
+    CloseThread, CreateThread, PinThread, RenameThread, ReopenThread, ReplaceTags, SetThreadEnvironment, TagThread, UnpinThread,
+    UntagThread,
 };
 use events::{AgentId, EnvironmentId, HouseId, SandboxId, StreamName, ThreadId, ThreadStatus};
 use queries::{Page, Thread, ThreadDetail, ThreadFilter};
@@ -169,8 +170,7 @@ enum ChatStatus {
 }
 
 impl ThreadPatch {
-    /// `tags` are those the thread has, `status` how it stands.
-    fn commands(self, thread_id: &ThreadId, tags: &[String], status: ThreadStatus) -> Vec<Command> {
+    fn commands(self, thread_id: &ThreadId) -> Vec<Command> {
         let thread_id = || thread_id.clone();
         let mut commands: Vec<Command> = Vec::new();
         if let Some(name) = self.name {
@@ -181,28 +181,22 @@ impl ThreadPatch {
             Some(false) => commands.push(UnpinThread { thread_id: thread_id() }.into()),
             None => {}
         }
-        let (mut add, mut remove) = (self.add_tags.unwrap_or_default(), self.remove_tags.unwrap_or_default());
-        if let Some(whole) = self.tags {
-            remove.extend(tags.iter().filter(|tag| !whole.contains(tag)).cloned());
-            add.extend(whole);
+        if let Some(tags) = self.tags {
+            commands.push(ReplaceTags { thread_id: thread_id(), tags }.into());
         }
-        if !remove.is_empty() {
-            commands.push(UntagThread { thread_id: thread_id(), tags: remove }.into());
+        if let Some(tags) = self.remove_tags {
+            commands.push(UntagThread { thread_id: thread_id(), tags }.into());
         }
-        if !add.is_empty() {
-            commands.push(TagThread { thread_id: thread_id(), tags: add }.into());
+        if let Some(tags) = self.add_tags {
+            commands.push(TagThread { thread_id: thread_id(), tags }.into());
         }
         if let Some(environment_id) = self.environment_id {
             commands.push(SetThreadEnvironment { thread_id: thread_id(), environment_id }.into());
         }
         match self.status {
-            Some(ChatStatus::Open) if status != ThreadStatus::Open => {
-                commands.push(ReopenThread { thread_id: thread_id() }.into());
-            }
-            Some(ChatStatus::Closed) if status != ThreadStatus::Closed => {
-                commands.push(CloseThread { thread_id: thread_id() }.into());
-            }
-            Some(ChatStatus::Open | ChatStatus::Closed) | None => {}
+            Some(ChatStatus::Open) => commands.push(ReopenThread { thread_id: thread_id() }.into()),
+            Some(ChatStatus::Closed) => commands.push(CloseThread { thread_id: thread_id() }.into()),
+            None => {}
         }
         commands
     }
@@ -213,7 +207,7 @@ async fn update(caller: Caller, Path(path): Path<ThreadPath>, key: Key, Body(pat
     if patch.tags.is_some() && (patch.add_tags.is_some() || patch.remove_tags.is_some()) {
         return Err(ApiError::bad_request("tags is the whole new set; it does not go with add_tags and remove_tags"));
     }
-    let (_, (tags, status)) = caller.thread(&id, |thread| (thread.tags.clone(), thread.status))?;
-    let done = caller.execute_all(&key, patch.commands(&id, &tags, status)).await?;
+    caller.thread(&id, |_| ())?;
+    let done = caller.execute_all(&key, patch.commands(&id)).await?;
     Ok(Done { position: done.position, body: Nothing {} })
 }

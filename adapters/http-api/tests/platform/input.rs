@@ -116,6 +116,10 @@ async fn a_patch_changes_what_it_names() {
     let changed = patch(json!({ "add_tags": ["a"], "remove_tags": ["z"], "status": "open", "pinned": false })).await;
     assert_eq!(changed, (json!(null), json!(["a", "y"]), json!("open"), false));
     assert_eq!(patch(json!({})).await, changed);
+    let half = json!({ "name": "half", "environment_id": "nowhere" }).to_string();
+    let refused = town.send(&ada.key, "PATCH", &one, Some(&half), &[]).await;
+    assert!(refused.status >= 400, "{refused:?}");
+    assert_eq!(patch(json!({})).await, changed);
     let body = json!({ "tags": ["q"], "status": "closed", "name": "b" }).to_string();
     for _ in 0..2 {
         let once = town.send(&ada.key, "PATCH", &one, Some(&body), &[("idempotency-key", "p")]).await;
