@@ -17,7 +17,7 @@ pub struct InvalidId {
 
 impl InvalidId {
     /// Errors are shown and logged, so they carry no more of a foreign text than names it.
-    fn new(text: &str, expected: &'static str) -> Self {
+    pub(crate) fn new(text: &str, expected: &'static str) -> Self {
         Self { text: text.chars().take(64).collect(), expected }
     }
 }

@@ -16,6 +16,7 @@ mod ids;
 mod json;
 mod registry;
 mod schema;
+pub mod session;
 mod stream;
 #[cfg(test)]
 mod tests;

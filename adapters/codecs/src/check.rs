@@ -1,0 +1,159 @@
+//! Does a client's session survive? Parse, restore natively, compare value by value, parse the result again.
+
+use std::io;
+use std::path::Path;
+
+use events::session::{Message, Session, Timestamp};
+
+use crate::artifact::{Artifact, Body};
+use crate::fault::Fault;
+use crate::lineage::Lineage;
+use crate::registry::Codec;
+use crate::seam::{Out, Parsed};
+use crate::source::Bundle;
+use crate::value::Value;
+
+/// What came out of one bundle.
+#[derive(Clone, Debug, Default)]
+pub struct Contents {
+    /// Each with its messages, in the order of the source.
+    pub sessions: Vec<(Session, Vec<Message>)>,
+    pub faults: Vec<Fault>,
+}
+
+pub fn parse(codec: &Codec, bundle: &Bundle) -> io::Result<Contents> {
+    let mut contents = Contents::default();
+    let sessions = &mut contents.sessions;
+    let mut sink = |parsed| {
+        match parsed {
+            Parsed::Session(session) => sessions.push((session, Vec::new())),
+            Parsed::Message(id, message) => {
+                let open = sessions.iter_mut().rev().find(|(session, _)| session.id == id);
+                open.expect("a session comes before its messages").1.push(message);
+            }
+        }
+        Ok(())
+    };
+    let mut out = Out::new(codec.origin, modified(bundle)?, &mut sink);
+    codec.parse.parse(bundle, &mut out);
+    contents.faults = out.finish()?;
+    Ok(contents)
+}
+
+/// When the source was last written, for what carries no moment of its own.
+pub fn modified(bundle: &Bundle) -> io::Result<Timestamp> {
+    let modified = std::fs::metadata(bundle.root.join(bundle.main()))?.modified()?;
+    let since = modified.duration_since(std::time::UNIX_EPOCH).map_err(io::Error::other)?;
+    let micros = i64::try_from(since.as_micros()).map_err(io::Error::other)?;
+    Timestamp::from_micros(micros).map_err(io::Error::other)
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub file: String,
+    pub what: String,
+}
+
+/// Compares a source with its native restoration. `scratch` is an empty directory for the second parse.
+pub fn check(codec: &Codec, bundle: &Bundle, scratch: &Path) -> io::Result<Vec<Difference>> {
+    let main = bundle.main().to_string_lossy().into_owned();
+    let different = |what: String| vec![Difference { file: main.clone(), what }];
+    let first = parse(codec, bundle)?;
+    let mut restored = Vec::new();
+    for lineage in lineages(first.sessions.clone()) {
+        match codec.serialize.native(&lineage) {
+            Ok(artifacts) => restored.extend(artifacts),
+            Err(error) => return Ok(different(error.to_string())),
+        }
+    }
+    let mut differences = compare(&codec.parse.originals(bundle), &restored);
+    if restored.iter().any(|artifact| matches!(artifact.body, Body::Rows(_))) {
+        return Ok(differences);
+    }
+    for artifact in &restored {
+        let path = scratch.join(&artifact.path);
+        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        std::fs::write(&path, artifact.body.to_text().unwrap_or_default())?;
+    }
+    let again = Bundle { root: scratch.to_owned(), files: bundle.files.clone() };
+    if modified(&again).is_ok() {
+        let second = parse(codec, &again)?;
+        let created = first.sessions.iter().zip(&second.sessions).all(|(one, two)| one.0.created_at == two.0.created_at);
+        if created && first.sessions != second.sessions {
+            differences.extend(different("the restored files parse to something else".to_owned()));
+        }
+    }
+    Ok(differences)
+}
+
+/// Groups what came out of one bundle: those without a parent there, each with its children.
+#[must_use]
+pub fn lineages(sessions: Vec<(Session, Vec<Message>)>) -> Vec<Lineage> {
+    let ids: Vec<_> = sessions.iter().map(|(session, _)| session.id.clone()).collect();
+    let (children, roots): (Vec<_>, Vec<_>) =
+        sessions.into_iter().partition(|(session, _)| session.parent_session_id.as_ref().is_some_and(|it| ids.contains(it)));
+    let of = |parent: &Session| {
+        children.iter().filter(|(child, _)| child.parent_session_id.as_ref() == Some(&parent.id)).cloned().collect()
+    };
+    roots.into_iter().map(|(session, messages)| Lineage { children: of(&session), session, messages }).collect()
+}
+
+fn compare(originals: &[Artifact], restored: &[Artifact]) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    for original in originals {
+        let found = restored.iter().find(|artifact| artifact.path == original.path);
+        let what = match found.map(|found| (&original.body, &found.body)) {
+            None => Some("is not restored".to_owned()),
+            Some((Body::Lines(one), Body::Lines(two))) => lines(one, two),
+            Some((Body::Json(one), Body::Json(two))) => (!one.same(two)).then(|| first_difference(one, two, "")),
+            Some((Body::Text(one), Body::Text(two))) => (one != two).then(|| "has another text".to_owned()),
+            Some((Body::Rows(one), Body::Rows(two))) => rows(one, two),
+            Some((Body::Lines(_) | Body::Json(_) | Body::Text(_) | Body::Rows(_), _)) => Some("has another form".to_owned()),
+        };
+        differences.extend(what.map(|what| Difference { file: original.path.clone(), what }));
+    }
+    for extra in restored.iter().filter(|artifact| originals.iter().all(|original| original.path != artifact.path)) {
+        differences.push(Difference { file: extra.path.clone(), what: "was not there".to_owned() });
+    }
+    differences
+}
+
+fn lines(one: &[Value], two: &[Value]) -> Option<String> {
+    let differing = one.iter().zip(two).position(|(one, two)| !one.same(two));
+    match differing {
+        Some(at) => Some(format!("record {}: {}", at + 1, first_difference(&one[at], &two[at], ""))),
+        None => (one.len() != two.len()).then(|| format!("has {} records, not {}", two.len(), one.len())),
+    }
+}
+
+fn rows(one: &[(String, Value)], two: &[(String, Value)]) -> Option<String> {
+    let at = one.iter().zip(two).position(|(one, two)| one.0 != two.0 || !one.1.same(&two.1));
+    match at {
+        Some(at) => Some(format!("{} row {}: {}", one[at].0, at + 1, first_difference(&one[at].1, &two[at].1, ""))),
+        None => (one.len() != two.len()).then(|| format!("has {} rows, not {}", two.len(), one.len())),
+    }
+}
+
+/// Where two values part, in words.
+fn first_difference(one: &Value, two: &Value, at: &str) -> String {
+    match (one, two) {
+        (Value::Object(fields), Value::Object(others)) => {
+            for (key, value) in fields {
+                match others.iter().find(|(other, _)| other == key) {
+                    Some((_, other)) if value.same(other) => {}
+                    Some((_, other)) => return first_difference(value, other, &format!("{at}/{key}")),
+                    None => return format!("{at}/{key} is missing"),
+                }
+            }
+            format!("{at} has more keys")
+        }
+        (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
+            let differing = items.iter().zip(others).position(|(one, two)| !one.same(two)).unwrap_or_default();
+            first_difference(&items[differing], &others[differing], &format!("{at}/{differing}"))
+        }
+        _ => {
+            let short = |value: &Value| value.to_string().chars().take(120).collect::<String>();
+            format!("{at} is {}, was {}", short(two), short(one))
+        }
+    }
+}
