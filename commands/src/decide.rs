@@ -156,7 +156,12 @@ impl<'a> Draft<'a> {
         let append = self.decision.appends.iter().find(|append| append.stream == stream)?;
         append.events.iter().rev().find_map(|event| match event {
             Event::Thread(ThreadEvent::Tagged(tagged)) => Some(&tagged.tags),
-            Event::Thread(_) | Event::Content(_) | Event::Dispatch(_) | Event::House(_) | Event::Directory(_) => None,
+            Event::Thread(_)
+            | Event::Content(_)
+            | Event::Dispatch(_)
+            | Event::House(_)
+            | Event::Directory(_)
+            | Event::Session(_) => None,
         })
     }
 

@@ -69,6 +69,7 @@ impl World {
             StreamName::Agents => self.agents_tail += 1,
             StreamName::House(id) => self.houses.get_mut(id).into_iter().for_each(|house| house.tail += 1),
             StreamName::Thread(id) => self.threads.get_mut(id).into_iter().for_each(|thread| thread.tail += 1),
+            StreamName::Session(..) => {}
         }
         Ok(effect)
     }
@@ -86,7 +87,7 @@ impl World {
             (StreamName::Thread(id), Event::Thread(event)) => self.apply_thread(id, event).map_err(absent),
             (StreamName::House(id), Event::House(event)) => self.apply_house(id, event).map_err(absent),
             (StreamName::Agents, Event::Directory(event)) => self.apply_directory(event, entry.author_agent_id).map_err(absent),
-            (StreamName::Thread(_) | StreamName::House(_) | StreamName::Agents, _) => Err(misplaced()),
+            (StreamName::Thread(_) | StreamName::House(_) | StreamName::Session(..) | StreamName::Agents, _) => Err(misplaced()),
         }
     }
 
@@ -97,6 +98,7 @@ impl World {
             StreamName::Agents => (self.agents_tail > 0).then_some(self.agents_tail),
             StreamName::House(id) => self.houses.get(id).map(|house| house.tail),
             StreamName::Thread(id) => self.threads.get(id).map(|thread| thread.tail),
+            StreamName::Session(..) => None,
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) fn append(draft: &mut Draft<'_>, command: &AppendEntry) -> Result<(),
             bounds::payload(entry.payload())?;
         }
         Event::Dispatch(signal) => poster.signal(signal)?,
-        Event::Thread(_) | Event::House(_) | Event::Directory(_) => return Err(Rejection::KindNotAllowed),
+        Event::Thread(_) | Event::House(_) | Event::Directory(_) | Event::Session(_) => return Err(Rejection::KindNotAllowed),
     }
     draft.decision.author = author;
     draft.append_thread(&command.thread_id, event);

@@ -2,6 +2,7 @@ use crate::content::Content;
 use crate::directory::DirectoryEvent;
 use crate::dispatch::DispatchEvent;
 use crate::house::HouseEvent;
+use crate::session::SessionEvent;
 use crate::thread::ThreadEvent;
 
 /// A fact, in its current version whatever version it was written in.
@@ -12,6 +13,7 @@ pub enum Event {
     Dispatch(DispatchEvent),
     House(HouseEvent),
     Directory(DirectoryEvent),
+    Session(SessionEvent),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +23,7 @@ pub enum Family {
     Dispatch,
     House,
     Directory,
+    Session,
 }
 
 impl Event {
@@ -32,6 +35,7 @@ impl Event {
             Self::Dispatch(_) => Family::Dispatch,
             Self::House(_) => Family::House,
             Self::Directory(_) => Family::Directory,
+            Self::Session(_) => Family::Session,
         }
     }
 }
@@ -63,5 +67,11 @@ impl From<HouseEvent> for Event {
 impl From<DirectoryEvent> for Event {
     fn from(event: DirectoryEvent) -> Self {
         Self::Directory(event)
+    }
+}
+
+impl From<SessionEvent> for Event {
+    fn from(event: SessionEvent) -> Self {
+        Self::Session(event)
     }
 }

@@ -168,6 +168,31 @@ macro_rules! binary_ids {
     )*};
 }
 
+/// Names the stream of a session within its house, whatever id the source gave it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionKey(String);
+
+impl SessionKey {
+    /// No `-`, which ends the house in the name of a stream.
+    pub fn new(text: &str) -> Result<Self, InvalidId> {
+        if (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(InvalidId::new(text, "a key of 1 to 64 letters and digits"))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
 binary_ids! {
     AgentId(Uuid) parsed by Uuid::try_parse, "a UUID", { "type": "string", "format": "uuid" };
     /// The dedup key of an entry within its stream.

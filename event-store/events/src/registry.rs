@@ -12,6 +12,7 @@ use crate::entry::DecodeError;
 use crate::event::{Event, Family};
 use crate::house::{self, HouseEvent};
 use crate::json::Json;
+use crate::session::{self, SessionEvent};
 use crate::thread::{self, ThreadEvent};
 
 macro_rules! registry {
@@ -141,4 +142,7 @@ registry! {
     Directory: "signal.agent.renamed", 1 => DirectoryEvent::Renamed(directory::Renamed);
     Directory: "signal.agent.key_issued", 1 => DirectoryEvent::KeyIssued(directory::KeyIssued);
     Directory: "signal.agent.key_revoked", 1 => DirectoryEvent::KeyRevoked(directory::KeyRevoked);
+
+    Session: "session.recorded", 1 => SessionEvent::Recorded(session::Recorded);
+    Session: "session.message_recorded", 1 => SessionEvent::MessageRecorded(session::MessageRecorded);
 }

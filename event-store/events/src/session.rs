@@ -13,6 +13,8 @@ use crate::json::Json;
 mod ids;
 mod message;
 mod part;
+#[cfg(test)]
+mod tests;
 mod timestamp;
 mod wire;
 
@@ -45,6 +47,26 @@ pub struct Session {
     pub project: String,
     #[serde(default)]
     pub options: Options,
+}
+
+/// What a session stream holds: the session first, then its messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionEvent {
+    Recorded(Recorded),
+    MessageRecorded(MessageRecorded),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    pub session: Session,
+}
+
+/// One message with its parts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MessageRecorded {
+    pub message: Message,
 }
 
 /// Whether content is the conversation or was put into the transcript by the harness.

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use crate::ids::{HouseId, ThreadId};
+use crate::ids::{HouseId, SessionKey, ThreadId};
 
 const PLATFORM: &str = "arbe-";
 const THREAD: &str = "arbe-thread-";
 const HOUSE: &str = "arbe-house-";
+const SESSION: &str = "arbe-session-";
 const AGENTS: &str = "arbe-agents";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,6 +16,8 @@ pub enum StreamName {
     Thread(ThreadId),
     /// The control log of one house.
     House(HouseId),
+    /// One imported session of a house.
+    Session(HouseId, SessionKey),
     /// The global directory of agents and the hashes of their keys.
     Agents,
 }
@@ -29,6 +32,9 @@ impl StreamName {
         if let Some(id) = name.strip_prefix(THREAD) {
             return ThreadId::new(id).ok().map(Self::Thread);
         }
+        if let Some((house, key)) = name.strip_prefix(SESSION).and_then(|rest| rest.rsplit_once('-')) {
+            return Some(Self::Session(HouseId::new(house).ok()?, SessionKey::new(key).ok()?));
+        }
         name.strip_prefix(HOUSE).and_then(|id| HouseId::new(id).ok()).map(Self::House)
     }
 }
@@ -38,6 +44,7 @@ impl fmt::Display for StreamName {
         match self {
             Self::Thread(id) => write!(f, "{THREAD}{id}"),
             Self::House(id) => write!(f, "{HOUSE}{id}"),
+            Self::Session(house, key) => write!(f, "{SESSION}{house}-{key}"),
             Self::Agents => f.write_str(AGENTS),
         }
     }

@@ -19,6 +19,10 @@ impl Projector for RowsProjector {
     const VERSION: u32 = 1;
     type Change = Change;
 
+    fn reads(stream: &StreamName) -> bool {
+        !matches!(stream, StreamName::Session(..))
+    }
+
     fn project(&self, recorded: &Recorded) -> Result<Vec<Change>, Unprojectable> {
         let at = recorded.ts;
         let ops = match (&recorded.stream, &recorded.event) {
@@ -27,7 +31,7 @@ impl Projector for RowsProjector {
             (StreamName::Thread(thread), Event::Dispatch(event)) => dispatch::project(thread, at, event),
             (StreamName::House(house), Event::House(event)) => house::project(house, at, event)?,
             (StreamName::Agents, Event::Directory(event)) => vec![directory::project(at, event)],
-            (_, Event::Thread(_) | Event::Dispatch(_) | Event::House(_) | Event::Directory(_)) => {
+            (_, Event::Thread(_) | Event::Dispatch(_) | Event::House(_) | Event::Directory(_) | Event::Session(_)) => {
                 return Err(Unprojectable("it stands in a stream of another kind".into()));
             }
         };

@@ -123,7 +123,7 @@ async fn fill<P: Projector>(
         };
         bytes += weight(&commit);
         let before = batch.changes.len();
-        let projected = for_each_event(log, &commit, |recorded| {
+        let projected = for_each_event::<P>(log, &commit, |recorded| {
             batch.changes.extend(projector.project(recorded).map_err(|error| error.to_string())?);
             Ok(())
         });
@@ -167,7 +167,7 @@ pub(crate) async fn blame<P: Projector>(
 ) -> Option<(usize, Stop)> {
     let mut made = 0;
     for (index, commit) in batch.iter().enumerate() {
-        let found = for_each_event(log, commit, |recorded| {
+        let found = for_each_event::<P>(log, commit, |recorded| {
             made += projector.project(recorded).map_or(0, |changes| changes.len());
             if made > change { Err(why.to_owned()) } else { Ok(()) }
         });
@@ -182,7 +182,7 @@ pub(crate) async fn blame<P: Projector>(
 pub(crate) async fn again<P: Projector>(log: &Log, projector: &P, commits: &[Commit]) -> Option<(Vec<P::Change>, Checkpoint)> {
     let mut changes = Vec::new();
     for commit in commits {
-        let projected = for_each_event(log, commit, |recorded| {
+        let projected = for_each_event::<P>(log, commit, |recorded| {
             changes.extend(projector.project(recorded).map_err(|error| error.to_string())?);
             Ok(())
         });

@@ -28,6 +28,11 @@ pub trait Projector: Send + Sync + 'static {
     const VERSION: u32;
     type Change: Send + 'static;
 
+    /// Streams it has nothing to do with are passed over unread.
+    fn reads(_stream: &StreamName) -> bool {
+        true
+    }
+
     /// Pure: the same event gives the same changes, whenever and however often it is asked.
     fn project(&self, recorded: &Recorded) -> Result<Vec<Self::Change>, Unprojectable>;
 }
@@ -61,7 +66,7 @@ pub(crate) enum Failure {
 }
 
 /// Calls `each` with every platform event of a commit, in order; it returns how an event cannot be applied.
-pub(crate) async fn for_each_event(
+pub(crate) async fn for_each_event<P: Projector>(
     log: &Log,
     commit: &Commit,
     mut each: impl FnMut(&Recorded) -> Result<(), String>,
@@ -69,7 +74,7 @@ pub(crate) async fn for_each_event(
     let mut seen = 0;
     for (record, ordinal) in commit.records().iter().zip(commit.before()..) {
         let Op::Appended(appended) = &record.op else { continue };
-        let Some(stream) = StreamName::parse(&record.stream) else { continue };
+        let Some(stream) = StreamName::parse(&record.stream).filter(P::reads) else { continue };
         let place = Place { stream, seq: appended.first, position: commit.cursor.next, ordinal };
         seen += events_of_append(log, appended, place, &mut each).await?;
     }

@@ -33,14 +33,21 @@ struct WirePart {
     url: Option<String>,
     call_id: Option<String>,
     name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
     params: Option<Json>,
     provider_executed: Option<bool>,
     is_failure: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
     result: Option<Json>,
     approval_id: Option<String>,
     tool_call_id: Option<String>,
     approved: Option<bool>,
     reason: Option<String>,
+}
+
+/// Null is a value here.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
 }
 
 impl WirePart {

@@ -64,7 +64,18 @@ fn streams_are_named_after_their_ids_and_found_again() {
 
 #[test]
 fn other_names_are_no_streams_of_ours() {
-    for other in ["", "arbe-", "arbe-agents-", "arbe-thread-", "arbe-thread-a/b", "arbe-session-h-1", "Arbe-agents", "notes"] {
+    for other in [
+        "",
+        "arbe-",
+        "arbe-agents-",
+        "arbe-thread-",
+        "arbe-thread-a/b",
+        "arbe-session-h",
+        "arbe-session-h-",
+        "arbe-session--k",
+        "Arbe-agents",
+        "notes",
+    ] {
         assert_eq!(StreamName::parse(other), None, "{other:?}");
     }
     assert!(is_platform("arbe-session-h-1"));

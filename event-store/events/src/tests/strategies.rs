@@ -5,6 +5,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use crate::session::{self, Content as MessageContent, MessageId, PartId, Provenance, SessionId, Timestamp};
 use crate::{
     AgentId, AgentKind, Chat, EnvironmentId, Event, EventId, HouseId, Json, JsonObject, KeyHash, KeyId, OutputStream, PiEntry,
     Role, RunId, Runtime, SandboxId, SecretId, StatusReason, ThreadId, ThreadStatus, Ulid, Uuid, directory, dispatch, house,
@@ -120,6 +121,7 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         environments(),
         secrets_and_sandboxes(),
         directory(),
+        session(),
     ];
     proptest::strategy::Union::new(families.into_iter().flatten())
 }
@@ -236,5 +238,70 @@ fn directory() -> Strategies {
         payload!(directory::Renamed { agent_id: agent_id(), name: of(text()) }),
         payload!(directory::KeyIssued { agent_id: agent_id(), key_id: key_id(), hash: key_hash(), label: of(text()) }),
         payload!(directory::KeyRevoked { agent_id: agent_id(), key_id: key_id() }),
+    ]
+}
+
+fn moment() -> impl Strategy<Value = Timestamp> {
+    (0..4_000_000_000_000_000_i64).prop_map(|micros| Timestamp::from_micros(micros).unwrap())
+}
+
+fn options() -> impl Strategy<Value = session::Options> {
+    proptest::collection::btree_map("[a-z]{1,6}", json_text().prop_map(|text| Json::parse(&text).unwrap()), 0..3)
+}
+
+fn session() -> Strategies {
+    let sessions = ("[a-z/ ]{1,9}", "[a-z-]{1,9}", moment(), text(), options());
+    let messages = ("[a-z~ ]{1,9}", moment(), options(), message_content());
+    vec![
+        sessions
+            .prop_map(|(id, source_agent, created_at, project, options)| {
+                let id = SessionId::new(&id).unwrap();
+                let (parent_session_id, parent_message_id) = (Some(id.clone()), None);
+                let session =
+                    session::Session { id, parent_session_id, parent_message_id, source_agent, created_at, project, options };
+                session::Recorded { session }.into()
+            })
+            .boxed(),
+        messages
+            .prop_map(|(id, timestamp, options, content)| {
+                let message = session::Message { id: MessageId::new(&id).unwrap(), timestamp, options, content };
+                session::MessageRecorded { message }.into()
+            })
+            .boxed(),
+    ]
+}
+
+fn message_content() -> impl Strategy<Value = MessageContent> {
+    let value = || json_text().prop_map(|text| Json::parse(&text).unwrap());
+    let part = |body: BoxedStrategy<session::AssistantBody>| {
+        let provenance = select(vec![Provenance::Conversational, Provenance::Injected]);
+        (0_u8..9, provenance, options(), body).prop_map(|(id, provenance, options, body)| session::Part {
+            id: PartId::new(&id.to_string()).unwrap(),
+            provenance,
+            options,
+            body,
+        })
+    };
+    let body = prop_oneof![
+        text().prop_map(|text| session::Text { text }.into()),
+        text().prop_map(|text| session::Reasoning { text }.into()),
+        (text(), of(text()), text()).prop_map(|(media_type, file_name, data)| {
+            session::File { media_type, file_name, data: session::Data::Inline(data) }.into()
+        }),
+        (text(), text(), value(), any::<bool>()).prop_map(|(call_id, name, params, provider_executed)| {
+            session::ToolCall { call_id, name, params, provider_executed }.into()
+        }),
+        (text(), of(text()), any::<bool>(), value()).prop_map(|(call_id, name, is_failure, result)| session::ToolResult {
+            call_id,
+            name,
+            is_failure,
+            result
+        }
+        .into()),
+        (text(), text()).prop_map(|(approval_id, tool_call_id)| session::ApprovalRequest { approval_id, tool_call_id }.into()),
+    ];
+    prop_oneof![
+        text().prop_map(MessageContent::System),
+        proptest::collection::vec(part(body.boxed()), 0..4).prop_map(MessageContent::Assistant),
     ]
 }
