@@ -16,6 +16,7 @@ mod handler;
 mod ids;
 mod locks;
 mod rejection;
+pub mod sessions;
 mod source;
 mod world;
 
@@ -27,5 +28,6 @@ pub use decision::{Append, Decision};
 pub use error::{CommandError, Stopped};
 pub use handler::{Commands, Done, Recorded};
 pub use rejection::{CODES, Rejection};
+pub use sessions::Sessions;
 pub use source::{RealSource, Source};
 pub use world::{Agent, Effect, Environment, House, Key, Sandbox, SandboxStatus, Secret, Thread, Unapplied, World};

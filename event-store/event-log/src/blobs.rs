@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::command::{Change, Command, SubmitError};
 use crate::core::{Cached, Core, Damage, FetchError, Value};
+use crate::log::Log;
 use crate::record::{Body, Payload};
 use crate::store::{get_object, put_once};
 
@@ -13,7 +14,7 @@ pub const INLINE_MAX: usize = 1 << 20;
 
 #[must_use]
 pub fn path(sha256: &[u8; 32]) -> Path {
-    let hex: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(sha256);
     Path::from(format!("blobs/{}/{hex}", &hex[..2]))
 }
 
@@ -58,6 +59,35 @@ async fn spill_payload(core: &Core, payload: &mut Payload) -> Result<(), SubmitE
         .map_err(|error| SubmitError::NotWritten(error.to_string()))?;
     payload.body = Body::Blob { sha256, len };
     Ok(())
+}
+
+impl Log {
+    /// Stores bytes beside the streams, under the hex of their SHA-256. They are durable when this returns.
+    pub async fn put_blob(&self, data: Bytes) -> Result<String, SubmitError> {
+        let sha256: [u8; 32] = Sha256::digest(&data).into();
+        put_once(self.core.store.objects.as_ref(), &path(&sha256), data)
+            .await
+            .map_err(|error| SubmitError::NotWritten(error.to_string()))?;
+        Ok(hex(&sha256))
+    }
+
+    /// What was stored under a hash, checked.
+    pub async fn blob(&self, hash: &str) -> Result<Bytes, FetchError> {
+        let missing = || FetchError::from(Damage { key: format!("blobs/{hash}"), what: "there is no such blob".into() });
+        let bytes = |at: usize| hash.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let sha256: Option<Vec<u8>> = (0..hash.len()).step_by(2).map(bytes).collect();
+        let sha256: [u8; 32] = sha256.and_then(|bytes| bytes.try_into().ok()).ok_or_else(missing)?;
+        let data = get_object(self.core.store.objects.as_ref(), &path(&sha256)).await?.ok_or_else(missing)?;
+        if Sha256::digest(&data)[..] != sha256[..] {
+            let what = "the blob does not match its name".into();
+            return Err(Damage { key: path(&sha256).to_string(), what }.into());
+        }
+        Ok(data)
+    }
+}
+
+fn hex(sha256: &[u8; 32]) -> String {
+    sha256.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The whole payload, checked.

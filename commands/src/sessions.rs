@@ -1,0 +1,194 @@
+//! Sessions of other clients: what a source says becomes events of the session's own stream, each once, and is read back whole.
+//!
+//! `adapter-integrity-additive-sync`: what is there already is never changed, whatever a later parse says of it.
+
+use std::sync::Arc;
+
+use event_log::{Change, Create, Expect, From as ReadFrom, Log, Offset, Payload, Rejection as Refused, SubmitError, command_id};
+use events::session::{Message, Session, SessionId};
+use events::{Entry, Event, EventId, HouseId, SessionEvent, SessionKey, StreamName, Ulid};
+
+use crate::error::CommandError;
+use crate::source::Source;
+
+mod blobs;
+mod decide;
+#[cfg(test)]
+mod tests;
+
+pub use decide::{Known, Recording, Refusal, Row, Rows, decide};
+
+/// What one commit carries, unless a single message is larger.
+const CHUNK: usize = 512 << 10;
+const TRIES: u32 = 16;
+const READ_BYTES: usize = 1 << 20;
+const CONTENT_TYPE: &str = "application/json";
+
+/// What became of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Whoever waits for this position sees what is new.
+    pub position: u64,
+    pub rows: Rows,
+}
+
+/// The stream of a session. Part of stored names; never changed.
+#[must_use]
+pub fn session_stream(house: &HouseId, session: &SessionId) -> StreamName {
+    let key = command_id(&["session", session.as_str()]);
+    StreamName::Session(house.clone(), SessionKey::new(&format!("{key:032x}")).expect("digits are a key"))
+}
+
+/// The sessions of all houses. Who may see or write one is decided before.
+#[derive(Clone, Debug)]
+pub struct Sessions {
+    log: Log,
+    source: Arc<dyn Source>,
+}
+
+impl Sessions {
+    #[must_use]
+    pub fn new(log: Log, source: Arc<dyn Source>) -> Self {
+        Self { log, source }
+    }
+
+    /// Appends what is new of a session. A repeated call appends nothing.
+    pub async fn record(&self, house: &HouseId, mut recording: Recording) -> Result<Recorded, CommandError> {
+        let stream = session_stream(house, &recording.session_id);
+        let mut known = self.known(&stream).await?;
+        let rows = decide(&known, &recording).1;
+        for (message, row) in recording.messages.iter_mut().zip(&rows.messages) {
+            if *row == Row::New {
+                blobs::store(&self.log, message).await?;
+            }
+        }
+        for _ in 0..TRIES {
+            let (events, rows) = decide(&known, &recording);
+            if events.is_empty() {
+                return Ok(Recorded { position: self.log.position(), rows });
+            }
+            if let Some(position) = self.append(&stream, known.tail, &events).await? {
+                return Ok(Recorded { position, rows });
+            }
+            known = self.known(&stream).await?;
+        }
+        Err(CommandError::Conflict)
+    }
+
+    async fn known(&self, stream: &StreamName) -> Result<Known, CommandError> {
+        let mut known = Known::default();
+        self.log.refreshed().await.map_err(|error| unavailable(&error))?;
+        self.each(stream, |event| known.add(event)).await?;
+        Ok(known)
+    }
+
+    /// A session as it was recorded, with the contents of its files. `None` if there is none.
+    pub async fn read(&self, house: &HouseId, id: &SessionId) -> Result<Option<(Session, Vec<Message>)>, CommandError> {
+        let Some((session, mut messages)) = self.read_stream(&session_stream(house, id)).await? else { return Ok(None) };
+        for message in &mut messages {
+            blobs::load(&self.log, message).await?;
+        }
+        Ok(Some((session, messages)))
+    }
+
+    async fn read_stream(&self, stream: &StreamName) -> Result<Option<(Session, Vec<Message>)>, CommandError> {
+        let (mut session, mut messages) = (None, Vec::new());
+        let mut keep = |event: SessionEvent| match event {
+            SessionEvent::Recorded(it) => session = session.take().or(Some(it.session)),
+            SessionEvent::MessageRecorded(it) => messages.push(it.message),
+        };
+        self.each(stream, |event| keep(event)).await?;
+        Ok(session.map(|session| (session, messages)))
+    }
+
+    /// Every session of a house, in no particular order.
+    pub async fn list(&self, house: &HouseId) -> Result<Vec<Session>, CommandError> {
+        self.log.refreshed().await.map_err(|error| unavailable(&error))?;
+        let mut sessions = Vec::new();
+        for name in self.log.stream_names(&format!("arbe-session-{house}-")) {
+            let Some(stream @ StreamName::Session(..)) = StreamName::parse(&name) else { continue };
+            if let StreamName::Session(of, _) = &stream
+                && of != house
+            {
+                continue;
+            }
+            let page = self.page(&name, 0, 1).await?;
+            if let Some(SessionEvent::Recorded(it)) = page.into_iter().next() {
+                sessions.push(it.session);
+            }
+        }
+        Ok(sessions)
+    }
+
+    async fn each(&self, stream: &StreamName, mut each: impl FnMut(SessionEvent)) -> Result<(), CommandError> {
+        let name = stream.to_string();
+        let Some(tail) = self.log.with_stream(&name, |stream| stream.head.tail) else { return Ok(()) };
+        let mut at = 0;
+        while at < tail {
+            let page = self.page(&name, at, READ_BYTES).await?;
+            if page.is_empty() {
+                return Err(CommandError::Unavailable(format!("{name} ends at {at} before its tail {tail}")));
+            }
+            at += page.len() as u64;
+            page.into_iter().for_each(&mut each);
+        }
+        Ok(())
+    }
+
+    async fn page(&self, name: &str, at: u64, bytes: usize) -> Result<Vec<SessionEvent>, CommandError> {
+        let from = ReadFrom::At(Offset { generation: 0, position: at });
+        let page = self.log.read(name, from, bytes).await.map_err(|error| unavailable(&error))?;
+        let text = [b"[".as_slice(), &page.chunks.join(&b','), b"]"].concat();
+        let entries: Vec<Entry> = serde_json::from_slice(&text).map_err(|error| unavailable(&error))?;
+        let event = |entry: &Entry| match entry.event() {
+            Ok(Event::Session(event)) => Ok(event),
+            Ok(_) => Err(CommandError::Unavailable(format!("{name} holds {}", entry.kind))),
+            Err(error) => Err(unavailable(&error)),
+        };
+        entries.iter().map(event).collect()
+    }
+
+    /// `None`: somebody else wrote first.
+    async fn append(&self, stream: &StreamName, tail: Option<u64>, events: &[SessionEvent]) -> Result<Option<u64>, CommandError> {
+        let name: Arc<str> = stream.to_string().into();
+        let ts = self.source.now_ms();
+        let (mut expected, mut position) = (tail, self.log.position());
+        let mut texts = events.iter().zip(tail.unwrap_or_default()..).map(|(event, seq)| {
+            let id = EventId(Ulid(command_id(&["session event", &name, &seq.to_string()])));
+            Entry::of(id, ts, None, &event.clone().into()).to_json()
+        });
+        let mut next = texts.next();
+        while next.is_some() {
+            let (mut chunk, mut bytes) = (Vec::new(), 0);
+            while let Some(text) = next.take_if(|text| chunk.is_empty() || bytes + text.len() <= CHUNK) {
+                bytes += text.len();
+                chunk.push(text);
+                next = texts.next();
+            }
+            let expect = vec![Expect { stream: name.clone(), tail: expected }];
+            let changes = vec![(name.clone(), change(expected.is_some(), &chunk))];
+            match self.log.submit(event_log::Command { id: None, since: None, expect, changes }).await {
+                Ok(receipt) => position = receipt.position,
+                Err(SubmitError::Rejected(Refused::Conflict { .. })) => return Ok(None),
+                Err(SubmitError::Unknown(why)) => return Err(CommandError::Unknown(why)),
+                Err(error) => return Err(CommandError::Unavailable(error.to_string())),
+            }
+            expected = Some(expected.unwrap_or_default() + chunk.len() as u64);
+        }
+        Ok(Some(position))
+    }
+}
+
+fn change(exists: bool, texts: &[String]) -> Change {
+    let payload = Payload::messages(texts.iter().map(String::as_str));
+    let content_type: Option<Arc<str>> = Some(CONTENT_TYPE.into());
+    if exists {
+        let append = event_log::Append { content_type, payload: Ok(payload), producer: None, stream_seq: None, close: false };
+        return Change::Append(append);
+    }
+    Change::Create(Create { content_type, payload: Some(Ok(payload)), ..Create::default() })
+}
+
+fn unavailable(error: &dyn std::fmt::Display) -> CommandError {
+    CommandError::Unavailable(error.to_string())
+}

@@ -1,0 +1,122 @@
+//! What of a recording is new. Pure.
+
+use std::collections::HashSet;
+
+use events::SessionEvent;
+use events::session::{Incoherent, Message, MessageId, MessageRecorded, Recorded, Session, SessionId};
+
+/// Bytes of one message with its parts, less what its files hold.
+const MESSAGE_MAX: usize = 64 << 20;
+
+/// What a source says of one session: all of it, or what has been added.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    pub session_id: SessionId,
+    /// May be left out of a session that is there already.
+    pub session: Option<Session>,
+    pub messages: Vec<Message>,
+}
+
+/// What the log has of a session.
+#[derive(Debug, Default)]
+pub struct Known {
+    pub session: Option<Session>,
+    messages: HashSet<MessageId>,
+    /// `None`: no such stream.
+    pub tail: Option<u64>,
+}
+
+impl Known {
+    pub(super) fn add(&mut self, event: SessionEvent) {
+        *self.tail.get_or_insert(0) += 1;
+        match event {
+            SessionEvent::Recorded(it) => self.session = self.session.take().or(Some(it.session)),
+            SessionEvent::MessageRecorded(it) => {
+                self.messages.insert(it.message.id);
+            }
+        }
+    }
+}
+
+/// What becomes of each row that was handed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    pub session: Row,
+    pub messages: Vec<Row>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Row {
+    New,
+    Unchanged,
+    Refused(Refusal),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("{0} was recorded otherwise and does not change")]
+    Immutable(&'static str),
+    #[error(transparent)]
+    Incoherent(#[from] Incoherent),
+    #[error("the session is not recorded and was not given")]
+    NoSession,
+    #[error("a message holds at most {MESSAGE_MAX} bytes, not {0}")]
+    TooLarge(usize),
+}
+
+#[must_use]
+pub fn decide(known: &Known, recording: &Recording) -> (Vec<SessionEvent>, Rows) {
+    let mut events = Vec::new();
+    let session = session_row(known, recording);
+    if let (Row::New, Some(session)) = (&session, &recording.session) {
+        events.push(SessionEvent::Recorded(Recorded { session: session.clone() }));
+    }
+    let mut given = HashSet::new();
+    let mut message_row = |message: &Message| {
+        if let Row::Refused(refusal) = &session {
+            return Row::Refused(refusal.clone());
+        }
+        if known.messages.contains(&message.id) || !given.insert(message.id.clone()) {
+            return Row::Unchanged;
+        }
+        match size(message) {
+            size if size > MESSAGE_MAX => Row::Refused(Refusal::TooLarge(size)),
+            _ => {
+                events.push(SessionEvent::MessageRecorded(MessageRecorded { message: message.clone() }));
+                Row::New
+            }
+        }
+    };
+    let messages = recording.messages.iter().map(&mut message_row).collect();
+    (events, Rows { session, messages })
+}
+
+fn session_row(known: &Known, recording: &Recording) -> Row {
+    let refused = |refusal: Refusal| Row::Refused(refusal);
+    match (&known.session, &recording.session) {
+        (None, None) => refused(Refusal::NoSession),
+        (Some(_), None) => Row::Unchanged,
+        (None, Some(given)) => given.check().map_or_else(|error| refused(error.into()), |()| Row::New),
+        (Some(known), Some(given)) if known.source_agent != given.source_agent => refused(Refusal::Immutable("source_agent")),
+        (Some(known), Some(given)) if known.project != given.project => refused(Refusal::Immutable("project")),
+        (Some(_), Some(_)) => Row::Unchanged,
+    }
+}
+
+/// Close enough: the texts and values that make a message large.
+fn size(message: &Message) -> usize {
+    use events::session::{BodyRef, Content};
+    let options = |options: &events::session::Options| options.values().map(|json| json.get().len()).sum::<usize>();
+    let system = if let Content::System(text) = &message.content { text.len() } else { 0 };
+    let parts = message.parts().into_iter().map(|part| {
+        let body = match part.body {
+            BodyRef::Text(it) => it.text.len(),
+            BodyRef::Reasoning(it) => it.text.len(),
+            BodyRef::ToolCall(it) => it.params.get().len(),
+            BodyRef::ToolResult(it) => it.result.get().len(),
+            BodyRef::File(_) | BodyRef::ApprovalRequest(_) | BodyRef::ApprovalResponse(_) => 0,
+        };
+        body + options(part.options)
+    });
+    options(&message.options) + system + parts.sum::<usize>()
+}
