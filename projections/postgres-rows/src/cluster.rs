@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{Connection, PgConnection};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -146,7 +146,8 @@ impl Drop for Cluster {
 
 impl Site {
     fn options(&self, user: &str, database: &str) -> PgConnectOptions {
-        PgConnectOptions::new_without_pgpass().socket(&self.home.socket).port(PORT).username(user).database(database)
+        let options = PgConnectOptions::new_without_pgpass().socket(&self.home.socket).port(PORT);
+        options.ssl_mode(PgSslMode::Disable).username(user).database(database)
     }
 
     fn lock(&self) -> Result<Duty, ClusterError> {

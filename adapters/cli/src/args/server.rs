@@ -37,7 +37,8 @@ pub(crate) struct Serve {
 
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct Database {
-    /// A PostgreSQL server (15 or newer) for the rows, as postgres://user:password@host/database; `none` serves streams only
+    /// A PostgreSQL server (15 or newer) for the rows, as postgres://user:password@host/database; `none` serves streams only.
+    /// With ?sslmode=verify-full it is reached by TLS and must be who it says, by public roots or those of &sslrootcert=FILE
     /// [default: a private one in the data directory]
     #[arg(long, env = "ARBE_DATABASE_URL", value_name = "URL", hide_env_values = true, help_heading = "Database")]
     pub(crate) database_url: Option<String>,
