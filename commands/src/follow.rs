@@ -58,6 +58,10 @@ impl Shared {
         self.progress.borrow().position
     }
 
+    pub(crate) fn stopped(&self) -> Option<Stopped> {
+        self.progress.borrow().stopped.clone()
+    }
+
     /// Returns when everything below `position` is folded.
     pub(crate) async fn wait(&self, position: u64) -> Result<(), Stopped> {
         let reached = |progress: &Progress| progress.position >= position || progress.stopped.is_some();

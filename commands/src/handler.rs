@@ -90,6 +90,12 @@ impl Commands {
         self.position() >= self.inner.log.position()
     }
 
+    /// Why the fold goes no further, if it does not.
+    #[must_use]
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.inner.shared.stopped()
+    }
+
     /// Looks at the world as it is folded now. The look must be short: the fold waits for it.
     pub fn with_world<T>(&self, look: impl FnOnce(&World) -> T) -> T {
         look(&self.inner.shared.fold.read().world)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use commands::{Commands, RealSource};
 use event_log::Log;
-use http_api::auth;
+use http_api::{App, auth};
 use postgres_rows::RowsProjector;
 use projector::{Pace, Runner};
 use queries::Queries;
@@ -23,17 +23,19 @@ const ROWS_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Platform {
     database: Database,
     runner: JoinHandle<()>,
-    pub(crate) api: http_api::Platform,
     pub(crate) owner_token: Option<PathBuf>,
 }
 
 impl Platform {
-    /// `None` if the server is to serve streams only.
-    pub(crate) async fn start(log: &Log, config: &Config) -> anyhow::Result<Option<Self>> {
+    /// `None` if the server is to serve streams only. The app tells how far this is while it lasts.
+    pub(crate) async fn start(log: &Log, config: &Config, app: &Arc<App>) -> anyhow::Result<Option<Self>> {
         if config.database_url.as_deref() == Some(database::NONE) {
+            app.started(None);
             return Ok(None);
         }
         std::fs::create_dir_all(&config.data_dir).with_context(|| config.data_dir.display().to_string())?;
+        let auth =
+            auth::Options { key: owner::signing_key(config.token_key.as_deref(), &config.data_dir)?, issuer: issuer(config) };
         let database = Database::open(config).await?;
         let runner = Runner::new(log.clone(), Arc::new(RowsProjector), database.rows.clone(), Pace::default());
         let queries = Queries::new(database.rows.clone(), runner.monitor());
@@ -41,13 +43,12 @@ impl Platform {
             runner.run().await;
         });
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
+        app.started(Some(http_api::Platform { commands: commands.clone(), queries: queries.clone(), auth }));
         commands.caught_up().await?;
         let owner_token = owner::welcome(&commands, log.cluster().id(), &config.data_dir).await.context("the first start")?;
         // A moment for the rows; a long rebuild goes on behind the open door.
         let _ = queries.wait(log.position(), ROWS_PATIENCE).await;
-        let auth =
-            auth::Options { key: owner::signing_key(config.token_key.as_deref(), &config.data_dir)?, issuer: issuer(config) };
-        Ok(Some(Self { database, runner, api: http_api::Platform { commands, queries, auth }, owner_token }))
+        Ok(Some(Self { database, runner, owner_token }))
     }
 
     pub(crate) async fn close(self) {

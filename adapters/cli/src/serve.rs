@@ -39,10 +39,8 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let peers = Arc::new(HttpPeers::new(cluster.peer_secret)?);
     let options = Options { url, memory: config.memory, peers, ..Options::default() };
     let log = Log::open(store, options).await.with_context(|| config.store.to_string())?;
-    let platform = Platform::start(&log, &config).await?;
-    let app = App::open(
+    let app = App::starting(
         log.clone(),
-        platform.as_ref().map(|platform| platform.api.clone()),
         http_api::Options {
             secret: config.service_secret.clone(),
             public_url: config.public_url.clone(),
@@ -52,9 +50,10 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         },
     );
     let app = app.await?;
-    let reach = publish(&config, address)?;
     let (stop, stopped) = watch::channel(false);
     let served = tokio::spawn(http_api::serve(Server::new(listener, address, app.clone()), stopped));
+    let platform = Platform::start(&log, &config, &app).await?;
+    let reach = publish(&config, address)?;
     output::print(greeting(&config, address, platform.as_ref()))?;
 
     let failure = wait(&log).await?;

@@ -50,6 +50,7 @@ const PROJECTIONS: &[Column] = &[
     ("VERSION", "version"),
     ("POSITION", "position"),
     ("LAG", "lag"),
+    ("SECONDS", "#lag_seconds"),
     ("RATE/S", "#rate"),
     ("STATE", "state"),
     ("ERROR", "error"),

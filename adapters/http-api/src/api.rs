@@ -1,6 +1,7 @@
 //! The platform: commands and queries as resources under `/api`, and the doors to the streams of threads.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::body::Body;
@@ -10,10 +11,12 @@ use commands::command::RegisterAgent;
 use commands::{Actor, CommandError, Commands, Rejection};
 use events::{AgentId, AgentKind};
 use queries::Queries;
+use tokio::time::Instant;
 use tower::ServiceExt as _;
 
 use crate::app::{App, status};
 use crate::auth::{self, Auth};
+use crate::metrics::Template;
 use crate::streams::headers;
 
 mod access;
@@ -49,15 +52,28 @@ pub(crate) struct Plane {
     pub(crate) commands: Commands,
     pub(crate) queries: Queries,
     pub(crate) auth: Auth,
-}
-
-impl From<Platform> for Plane {
-    fn from(platform: Platform) -> Self {
-        Self { commands: platform.commands, queries: platform.queries, auth: Auth::new(platform.auth) }
-    }
+    folded: AtomicBool,
+    /// Where the log ended when the server started.
+    pub(crate) since: u64,
 }
 
 impl Plane {
+    pub(crate) fn new(Platform { commands, queries, auth }: Platform, since: u64) -> Self {
+        let folded = AtomicBool::new(commands.is_caught_up());
+        Self { commands, queries, auth: Auth::new(auth), folded, since }
+    }
+
+    /// Whether the log was folded to its end once; before, too little is known to answer anybody.
+    pub(crate) fn is_folded(&self) -> bool {
+        self.folded.load(Ordering::Acquire)
+    }
+
+    pub(crate) async fn fold(&self) {
+        if self.commands.caught_up().await.is_ok() {
+            self.folded.store(true, Ordering::Release);
+        }
+    }
+
     /// The issuer has let somebody in whom we do not know: a human, as whom it signs up.
     async fn welcome(&self, agent: AgentId, name: Option<String>) -> Result<(), ApiError> {
         let name = name.filter(|name| !name.trim().is_empty() && name.len() <= 200 && !name.chars().any(char::is_control));
@@ -99,6 +115,7 @@ impl Api {
 
 impl App {
     pub(crate) async fn api(self: Arc<Self>, mut request: Request<Body>) -> Response<Body> {
+        let (started, method) = (Instant::now(), request.method().clone());
         let mut response = match (request.method(), request.uri().path()) {
             (&Method::OPTIONS, _) => {
                 let mut response = status(StatusCode::NO_CONTENT);
@@ -110,6 +127,7 @@ impl App {
             (&Method::GET | &Method::HEAD, OPENAPI) => {
                 let mut response = Response::new(Body::from(self.api.document.clone()));
                 response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                response.extensions_mut().insert(Template(OPENAPI));
                 response
             }
             (_, OPENAPI) => {
@@ -124,6 +142,7 @@ impl App {
                 response
             }
         };
+        self.metrics.requests.count(response.extensions().get(), &method, response.status(), started.elapsed());
         headers::on_every(response.headers_mut());
         headers::for_browsers(response.headers_mut());
         let more = HeaderValue::from_static("x-arbe-position, allow, retry-after");

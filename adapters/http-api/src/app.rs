@@ -1,6 +1,6 @@
 //! Routes, and what every request shares.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -12,7 +12,8 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::api::{self, Api, Plane, Platform};
 use crate::errors::Error;
-use crate::metrics::Metrics;
+use crate::health;
+use crate::metrics::{self, Metrics};
 use crate::streams::{self, frames::Frames};
 use crate::subscriptions::Subscriptions;
 
@@ -49,8 +50,8 @@ pub struct App {
     pub(crate) frames: Frames,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) api: Api,
-    /// Without it this is a server of streams only.
-    pub(crate) plane: Option<Plane>,
+    /// Empty while the server starts; `None` in a server of streams only.
+    pub(crate) plane: OnceLock<Option<Plane>>,
     /// Bytes of request bodies that may be in memory.
     bodies: Semaphore,
     /// Live readers are sent home when this turns true.
@@ -73,7 +74,14 @@ impl App {
         platform: Option<Platform>,
         options: Options,
     ) -> Result<Arc<Self>, crate::subscriptions::OpenError> {
-        let subscriptions = Subscriptions::open(log.clone(), crate::subscriptions::Options::default()).await?;
+        let app = Self::starting(log, options).await?;
+        app.started(platform);
+        Ok(app)
+    }
+
+    /// Serves streams, health and metrics until the platform is there.
+    pub async fn starting(log: Log, options: Options) -> Result<Arc<Self>, crate::subscriptions::OpenError> {
+        let subscriptions = Subscriptions::open(log.clone()).await?;
         Ok(Arc::new(Self {
             log,
             options,
@@ -81,10 +89,27 @@ impl App {
             frames: Frames::default(),
             subscriptions,
             api: Api::new(),
-            plane: platform.map(Plane::from),
+            plane: OnceLock::new(),
             bodies: Semaphore::new(BODIES_MAX),
             closing: watch::Sender::new(false),
         }))
+    }
+
+    /// `/api` opens as soon as the commands have folded the log.
+    pub fn started(self: &Arc<Self>, platform: Option<Platform>) {
+        let app = self.clone();
+        let plane = platform.map(|platform| Plane::new(platform, self.log.position()));
+        if self.plane.set(plane).is_ok() && self.plane().is_some_and(|plane| !plane.is_folded()) {
+            tokio::spawn(async move {
+                if let Some(plane) = app.plane() {
+                    plane.fold().await;
+                }
+            });
+        }
+    }
+
+    pub(crate) fn plane(&self) -> Option<&Plane> {
+        self.plane.get().and_then(Option::as_ref)
     }
 
     /// Stops what works in the background; the log can then be closed.
@@ -112,10 +137,11 @@ impl App {
             return self.api(request).await;
         }
         match (request.method(), path) {
-            (&Method::GET, "/healthz" | "/readyz") => self.health(),
-            (&Method::GET, "/metrics") => self.metrics.render(&self.log),
+            (&Method::GET, "/healthz") => health::live(),
+            (&Method::GET, "/readyz") => health::ready(&self).await,
+            (&Method::GET, "/metrics") => metrics::render(&self).await,
             (&Method::GET, PEER_HEALTH) => match self.is_peer(request.headers()) {
-                Ok(()) => self.health(),
+                Ok(()) => health::log(&self),
                 Err(error) => error.into_response(),
             },
             (&Method::POST, PEER_SUBMIT) => self.peer(request).await.unwrap_or_else(Error::into_response),
@@ -177,18 +203,6 @@ impl App {
                 format!("http://{host}")
             }
         }
-    }
-
-    fn health(&self) -> Response<Body> {
-        let failed = self.log.failed().borrow().clone();
-        let (code, text) = match failed {
-            None => (StatusCode::OK, "ok\n".to_owned()),
-            Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
-        };
-        let mut response = Response::new(Body::from(text));
-        *response.status_mut() = code;
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-        response
     }
 
     fn is_peer(&self, headers: &HeaderMap) -> Result<(), Error> {

@@ -8,6 +8,7 @@ mod api;
 mod app;
 pub mod auth;
 mod errors;
+mod health;
 mod metrics;
 mod peers;
 mod serve;

@@ -1,11 +1,19 @@
-//! Prometheus text exposition of what the server does.
+//! Prometheus text exposition of what the server does. Names and labels are what dashboards count on: never renamed.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use event_log::Log;
+
+use crate::app::App;
+
+mod platform;
+mod requests;
+mod text;
+
+pub(crate) use requests::{Requests, Template};
+use text::Text;
 
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -13,6 +21,21 @@ pub(crate) struct Metrics {
     responses: [AtomicU64; 6],
     pub(crate) sse_open: AtomicU64,
     pub(crate) long_polls_open: AtomicU64,
+    /// Of the platform's API.
+    pub(crate) requests: Requests,
+}
+
+pub(crate) async fn render(app: &App) -> Response<Body> {
+    let mut out = Text::default();
+    app.metrics.streams(&app.log, &mut out);
+    app.metrics.requests.render(&mut out);
+    if let Some(plane) = app.plane() {
+        platform::render(&app.log, plane, &mut out).await;
+    }
+    let mut response = Response::new(Body::from(out.finish()));
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 impl Metrics {
@@ -21,19 +44,13 @@ impl Metrics {
         self.responses[class].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn render(&self, log: &Log) -> Response<Body> {
-        let mut out = String::new();
-        let mut metric = |name: &str, kind: &str, help: &str, values: &[(&str, u64)]| {
-            let _ = writeln!(out, "# HELP arbe_{name} {help}\n# TYPE arbe_{name} {kind}");
-            for (labels, value) in values {
-                let _ = writeln!(out, "arbe_{name}{labels} {value}");
-            }
-        };
+    fn streams(&self, log: &Log, out: &mut Text) {
         let counters = log.counters();
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let classes = ["{class=\"1xx\"}", "{class=\"2xx\"}", "{class=\"3xx\"}", "{class=\"4xx\"}", "{class=\"5xx\"}"];
-        let responses: Vec<_> = classes.iter().zip(&self.responses[1..]).map(|(class, n)| (*class, get(n))).collect();
-        metric("stream_responses_total", "counter", "Responses of the stream API.", &responses);
+        out.family("stream_responses_total", "counter", "Responses of the stream API.");
+        for (class, n) in ["1xx", "2xx", "3xx", "4xx", "5xx"].iter().zip(&self.responses[1..]) {
+            out.sample(&[("class", class)], get(n));
+        }
         for (name, help, counter) in [
             ("slots_written_total", "Slots this server made durable.", &counters.slots_written),
             ("slot_bytes_written_total", "Bytes of those slots.", &counters.bytes_written),
@@ -44,7 +61,7 @@ impl Metrics {
             ("packs_total", "Packs made or adopted.", &counters.packs),
             ("checkpoints_total", "Checkpoints written.", &counters.checkpoints),
         ] {
-            metric(name, "counter", help, &[("", get(counter))]);
+            out.one(name, "counter", help, get(counter));
         }
         for (name, help, value) in [
             ("owner", "1 if this server owns the log.", u64::from(log.is_owner())),
@@ -55,11 +72,7 @@ impl Metrics {
             ("sse_open", "Open SSE responses.", get(&self.sse_open)),
             ("long_polls_open", "Open long-polls.", get(&self.long_polls_open)),
         ] {
-            metric(name, "gauge", help, &[("", value)]);
+            out.one(name, "gauge", help, value);
         }
-        let mut response = Response::new(Body::from(out));
-        let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
     }
 }

@@ -37,9 +37,6 @@ use watch::{Nudge, Watcher};
 
 const NUDGES: usize = 1_024;
 
-#[derive(Clone, Debug, Default)]
-pub struct Options {}
-
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct OpenError(#[from] JournalError);
@@ -68,7 +65,7 @@ impl Shared {
 
 impl Subscriptions {
     /// Reads the subscriptions and begins to watch over them.
-    pub async fn open(log: Log, _options: Options) -> Result<Self, OpenError> {
+    pub async fn open(log: Log) -> Result<Self, OpenError> {
         let journal = Arc::new(Journal::new(log.clone()));
         journal.catch_up().await?;
         let (deliveries, due) = mpsc::unbounded_channel();

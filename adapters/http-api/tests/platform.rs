@@ -6,6 +6,8 @@
 mod doors;
 #[path = "platform/input.rs"]
 mod input;
+#[path = "platform/operations.rs"]
+mod operations;
 #[path = "platform/outsiders.rs"]
 mod outsiders;
 #[path = "platform/town.rs"]

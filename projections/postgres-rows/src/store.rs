@@ -43,6 +43,14 @@ pub struct CopyInfo {
     pub stopped: Option<String>,
 }
 
+/// Of the pool that queries share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connections {
+    pub used: u32,
+    pub idle: u32,
+    pub max: u32,
+}
+
 impl Rows {
     /// Connects and brings the schema up to date.
     pub async fn connect(options: PgConnectOptions, connections: u32) -> Result<Self, sqlx::Error> {
@@ -73,6 +81,18 @@ impl Rows {
     pub async fn read_all(&self) -> Result<Transaction<'static, Postgres>, ReadError> {
         let tx = self.pool.begin().await?;
         Ok(enter(tx, "", "arbe_projector").await?.0)
+    }
+
+    #[must_use]
+    pub fn connections(&self) -> Connections {
+        let idle = u32::try_from(self.pool.num_idle()).unwrap_or(u32::MAX);
+        Connections { used: self.pool.size().saturating_sub(idle), idle, max: self.pool.options().get_max_connections() }
+    }
+
+    /// Whether there is a live copy.
+    pub async fn serving(&self) -> Result<bool, sqlx::Error> {
+        let live = sqlx::query_scalar("select exists (select from arbe.copies where projection = $1 and state = 'live')");
+        live.bind(RowsProjector::NAME).fetch_one(&self.pool).await
     }
 
     /// Every copy there is, live or not.

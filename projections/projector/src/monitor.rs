@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use event_log::{FollowError, Log};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -128,6 +129,19 @@ impl Monitor {
             events: inner.events,
             events_per_second: recent as f64 / since.as_secs_f64(),
         }
+    }
+
+    /// Log time, in unix milliseconds, of the oldest commit that is not applied yet; `None` if only slots without records are not.
+    pub async fn waiting_since(&self, log: &Log) -> Result<Option<u64>, FollowError> {
+        let (position, cursor) = {
+            let inner = self.inner.lock();
+            (inner.position, inner.checkpoint.cursor)
+        };
+        if position >= log.position() {
+            return Ok(None);
+        }
+        let oldest = log.follow(cursor).await?.try_next().await?;
+        Ok(oldest.map(|commit| commit.time()))
     }
 
     #[must_use]

@@ -1,5 +1,6 @@
 //! How far the read models are.
 
+use event_log::Log;
 use projector::RunState;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,6 +18,10 @@ pub struct Projection {
     pub head: u64,
     /// Commits of the log that are not applied yet.
     pub lag: u64,
+    /// How long the oldest of them has been waiting.
+    pub lag_seconds: f64,
+    /// Events that this server applied.
+    pub events: u64,
     /// Events per second, lately.
     pub rate: f64,
     /// Why it is not fed, if it is not.
@@ -40,9 +45,15 @@ pub enum ProjectionState {
 }
 
 impl Queries {
-    #[must_use]
-    pub fn projections(&self, head: u64) -> Vec<Projection> {
+    pub async fn projections(&self, log: &Log) -> Vec<Projection> {
+        let head = log.position();
         let status = self.feeding.status(head);
+        let (lag, since) = match self.feeding.waiting_since(log).await {
+            Ok(None) => (0, None),
+            Ok(since) => (status.lag, since),
+            Err(_) => (status.lag, (status.lag > 0).then_some(status.time)),
+        };
+        let lag_seconds = since.map_or(0.0, |since| log.now_ms().saturating_sub(since) as f64 / 1_000.0);
         let (state, error) = match status.state {
             RunState::Starting => (ProjectionState::Starting, None),
             RunState::Active => (ProjectionState::Active, None),
@@ -55,9 +66,11 @@ impl Queries {
             name: status.name.to_owned(),
             version: status.version,
             state,
-            position: status.position,
+            position: if lag == 0 { head } else { status.position },
             head,
-            lag: status.lag,
+            lag,
+            lag_seconds,
+            events: status.events,
             rate: status.events_per_second,
             error,
         }]

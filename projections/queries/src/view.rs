@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use events::HouseId;
-use postgres_rows::{ReadError, Rows};
+use postgres_rows::{Connections, ReadError, Rows};
 use projector::Monitor;
 use sqlx::{Postgres, Transaction};
 
@@ -74,6 +74,16 @@ impl Queries {
             return Ok(());
         }
         Err(NotThereYet { asked: position, position: watermark.position() })
+    }
+
+    /// Whether there is a copy to read from.
+    pub async fn serving(&self) -> Result<bool, QueryError> {
+        Ok(self.rows.serving().await?)
+    }
+
+    #[must_use]
+    pub fn connections(&self) -> Connections {
+        self.rows.connections()
     }
 
     pub(crate) async fn view(&self, house: &HouseId) -> Result<View, QueryError> {

@@ -20,9 +20,7 @@ impl Caller {
 
     /// All or nothing.
     pub(crate) async fn execute_all(&self, key: &Key, commands: Vec<Command>) -> Result<Done, CommandError> {
-        let Some(plane) = self.app.plane.as_ref() else {
-            return Err(CommandError::Unavailable("this server runs without the platform".to_owned()));
-        };
+        let plane = self.plane().map_err(|error| CommandError::Unavailable(error.message.into_owned()))?;
         plane.commands.execute_all(Actor::Agent(self.agent), commands, key.0.as_deref()).await
     }
 

@@ -3,12 +3,15 @@
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::{Method, StatusCode};
+use axum::middleware::map_response;
+use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::error::ErrorBody;
+use crate::metrics::Template;
 
 /// Something a handler takes from a request.
 pub(crate) trait Input {
@@ -135,7 +138,7 @@ impl Routes {
     }
 
     /// `id` names the operation for generated clients: never renamed.
-    pub(crate) fn add<H, T, I>(mut self, method: &Method, path: &str, id: &str, summary: &str, handler: H) -> Self
+    pub(crate) fn add<H, T, I>(mut self, method: &Method, path: &'static str, id: &str, summary: &str, handler: H) -> Self
     where
         H: Handler<T, ()> + Documented<I>,
         T: 'static,
@@ -146,7 +149,11 @@ impl Routes {
         let item = self.paths.entry(path).or_insert_with(|| json!({}));
         item[method.as_str().to_ascii_lowercase()] = operation;
         let filter = MethodFilter::try_from(method.clone()).expect("a method that can be routed");
-        self.router = self.router.route(path, on(filter, handler));
+        let named = map_response(move |mut response: Response| async move {
+            response.extensions_mut().insert(Template(path));
+            response
+        });
+        self.router = self.router.route(path, on(filter, handler).layer(named));
         self
     }
 

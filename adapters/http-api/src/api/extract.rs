@@ -26,8 +26,12 @@ pub(crate) fn app_of(parts: &Parts) -> Result<Arc<App>, ApiError> {
     parts.extensions.get::<Arc<App>>().cloned().ok_or_else(|| ApiError::internal("the request came another way"))
 }
 
-fn plane_of(app: &App) -> Result<&Plane, ApiError> {
-    app.plane.as_ref().ok_or_else(|| ApiError::unavailable("this server runs without the platform"))
+pub(crate) fn plane_of(app: &App) -> Result<&Plane, ApiError> {
+    match app.plane.get() {
+        Some(Some(plane)) if plane.is_folded() => Ok(plane),
+        Some(None) => Err(ApiError::unavailable("this server runs without the platform")),
+        Some(Some(_)) | None => Err(ApiError::unavailable("the server is starting; see /readyz")),
+    }
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Refusal> {

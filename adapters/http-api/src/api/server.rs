@@ -71,7 +71,7 @@ struct Projections {
 
 async fn projections(caller: Caller, Query(query): Query<AtLeast>, known: Known) -> Queried<Projections> {
     caller.reach(query.min_position).await?;
-    let head = caller.app.log.position();
-    let body = Projections { items: caller.plane()?.queries.projections(head) };
-    Ok(Answer { position: head, body, known: known.0 })
+    let position = caller.app.log.position();
+    let body = Projections { items: caller.plane()?.queries.projections(&caller.app.log).await };
+    Ok(Answer { position, body, known: known.0 })
 }

@@ -47,7 +47,7 @@ impl Server {
         let peers = Arc::new(neighbours.clone());
         let log = Log::open(store.clone(), event_log::Options { url: url.into(), peers, ..Default::default() }).await.unwrap();
         neighbours.0.lock().push((url.into(), log.clone()));
-        let subscriptions = Subscriptions::open(log.clone(), Options::default()).await.unwrap();
+        let subscriptions = Subscriptions::open(log.clone()).await.unwrap();
         Self { log, subscriptions }
     }
 

@@ -13,19 +13,28 @@ use projector::{Pace, Runner};
 use queries::Queries;
 use reqwest::{Client, Method};
 use serde_json::Value;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 pub const KEY: [u8; 32] = [3; 32];
 
+/// What differs from the usual.
+#[derive(Default)]
+pub struct Setup {
+    pub issuer: Option<auth::Issuer>,
+    pub secret: Option<&'static str>,
+}
+
 pub struct Town {
     pub url: String,
+    pub log: Log,
     client: Client,
     pub ada: Person,
     pub bob: Person,
     stop: watch::Sender<bool>,
-    cluster: Option<Cluster>,
+    pub cluster: Option<Cluster>,
     _directory: TempDir,
 }
 
@@ -59,10 +68,14 @@ impl Reply {
 impl Town {
     /// `None`, and says so, on a machine without Postgres.
     pub async fn start() -> Option<Self> {
+        Self::with(Setup::default()).await
+    }
+
+    pub async fn with(setup: Setup) -> Option<Self> {
         let directory = tempfile::Builder::new().prefix("api-").tempdir_in("/tmp").unwrap();
         std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let options = ClusterOptions { directory: directory.path().join("cluster"), binaries: Vec::new() };
-        let cluster = match Cluster::start(options).await {
+        let place = ClusterOptions { directory: directory.path().join("cluster"), binaries: Vec::new() };
+        let cluster = match Cluster::start(place).await {
             Ok(cluster) => cluster,
             Err(error @ ClusterError::NoBinaries { .. }) => {
                 eprintln!("skipped: {error}");
@@ -77,9 +90,11 @@ impl Town {
         tokio::spawn(async move { runner.run().await });
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
         let (ada, bob) = (person(&commands, "ada").await, person(&commands, "bob").await);
-        let platform = Platform { commands, queries, auth: auth::Options { key: KEY, issuer: None } };
-        let (url, stop) = serve(log, Some(platform)).await;
-        Some(Self { url, client: Client::new(), ada, bob, stop, cluster: Some(cluster), _directory: directory })
+        let platform = Platform { commands, queries, auth: auth::Options { key: KEY, issuer: setup.issuer } };
+        let options = http_api::Options { secret: setup.secret.map(ToOwned::to_owned), ..options() };
+        let app = App::open(log.clone(), Some(platform), options).await.unwrap();
+        let (url, stop) = listen(app).await;
+        Some(Self { url, log, client: Client::new(), ada, bob, stop, cluster: Some(cluster), _directory: directory })
     }
 
     pub async fn end(mut self) {
@@ -87,6 +102,13 @@ impl Town {
         if let Some(cluster) = self.cluster.take() {
             cluster.stop().await;
         }
+    }
+
+    /// As a superuser of the database.
+    pub async fn sql(&self, statement: impl Into<String>) {
+        let cluster = self.cluster.as_ref().unwrap();
+        let mut connection = PgConnection::connect_with(&cluster.admin("arbe")).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(statement.into())).execute(&mut connection).await.unwrap();
     }
 
     pub async fn send(&self, token: &str, method: &str, path: &str, body: Option<&str>, headers: &[(&str, &str)]) -> Reply {
@@ -123,8 +145,14 @@ impl Town {
 }
 
 pub async fn serve(log: Log, platform: Option<Platform>) -> (String, watch::Sender<bool>) {
-    let options = http_api::Options { long_poll_timeout: Duration::from_secs(10), ..http_api::Options::default() };
-    let app = App::open(log, platform, options).await.unwrap();
+    listen(App::open(log, platform, options()).await.unwrap()).await
+}
+
+pub fn options() -> http_api::Options {
+    http_api::Options { long_poll_timeout: Duration::from_secs(10), ..http_api::Options::default() }
+}
+
+pub async fn listen(app: Arc<App>) -> (String, watch::Sender<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
