@@ -23,6 +23,9 @@ pub(crate) enum Error {
     BrokenBody,
     #[error("the body took too long to arrive")]
     SlowBody,
+    /// While a reader was served.
+    #[error("the right to read this has ended")]
+    NoLonger,
     #[error(transparent)]
     Submit(#[from] SubmitError),
     #[error(transparent)]
@@ -51,6 +54,7 @@ impl Error {
             Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE"),
             Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT"),
             Self::BrokenBody => (StatusCode::BAD_REQUEST, "BROKEN_BODY"),
+            Self::NoLonger => (StatusCode::FORBIDDEN, "FORBIDDEN"),
             Self::Submit(SubmitError::Rejected(rejection)) => refused(rejection),
             Self::Submit(SubmitError::NotWritten(_) | SubmitError::NotOwner) => (StatusCode::SERVICE_UNAVAILABLE, "NOT_WRITTEN"),
             Self::Submit(SubmitError::Unknown(_)) => (StatusCode::SERVICE_UNAVAILABLE, "OUTCOME_UNKNOWN"),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode};
 use event_log::{Change, Command, ReadError, Rejection, Stamp};
@@ -56,18 +57,45 @@ pub(crate) fn refuse_platform(name: &str, headers: &HeaderMap) -> Result<(), Err
     Ok(())
 }
 
-/// Reading only, for whoever has already been let in.
-pub(crate) async fn tail(app: Arc<App>, name: Arc<str>, request: Request<Body>) -> Result<Response<Body>, Error> {
+/// The right of a reader, which may end while it is served.
+#[async_trait]
+pub(crate) trait Permit: Send + Sync {
+    /// Whether the reader may be given what is in the log by now.
+    async fn holds(&self) -> bool;
+}
+
+/// `None` is good for ever.
+pub(crate) type Pass = Option<Arc<dyn Permit>>;
+
+async fn still(pass: &Pass) -> Result<(), Error> {
+    match pass {
+        Some(permit) if !permit.holds().await => Err(Error::NoLonger),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Reading only. The permit is asked after a read and before its result is given out, and again and again while a reader waits.
+pub(crate) async fn tail(
+    app: Arc<App>,
+    name: Arc<str>,
+    request: Request<Body>,
+    permit: Arc<dyn Permit>,
+) -> Result<Response<Body>, Error> {
+    let pass = Some(permit);
     match *request.method() {
-        Method::GET => read::read(app, name, request).await,
-        Method::HEAD => head(&app, &name).await,
+        Method::GET => read::read(app, name, request, pass).await,
+        Method::HEAD => {
+            let found = head(&app, &name).await;
+            still(&pass).await?;
+            found
+        }
         _ => Err(Error::Method),
     }
 }
 
 pub(crate) async fn dispatch(app: Arc<App>, name: Arc<str>, request: Request<Body>) -> Result<Response<Body>, Error> {
     match *request.method() {
-        Method::GET => read::read(app, name, request).await,
+        Method::GET => read::read(app, name, request, None).await,
         Method::POST => append::append(&app, name, request).await,
         Method::PUT => create::create(&app, name, request).await,
         Method::HEAD => head(&app, &name).await,

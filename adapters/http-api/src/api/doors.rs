@@ -1,8 +1,12 @@
 //! The streams of threads in the durable-stream protocol, behind the rule of membership.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
 use axum::body::Body as RawBody;
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderValue, Method, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use events::{Entry, StreamName, ThreadId};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -15,7 +19,12 @@ use super::entries::{self, Appended, NewEntries};
 use super::error::ApiError;
 use super::extract::{Body, Caller, Key, Path, Speaker};
 use super::threads::ThreadPath;
+use crate::app::App;
+use crate::errors::Error as StreamError;
 use crate::streams;
+
+/// A reader whose right cannot be told any more does not wait on.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn routes(routes: Routes) -> Routes {
     const MEMBERS: &str = "/api/threads/{thread_id}/stream";
@@ -90,19 +99,54 @@ impl Output for Result<Flow, ApiError> {
     }
 }
 
+/// One who reads a thread, with the credential it came with: that may expire or be revoked, its agent may lose its membership.
+#[derive(Debug)]
+struct Reader {
+    app: Arc<App>,
+    headers: HeaderMap,
+    thread: ThreadId,
+    scoped: bool,
+}
+
+impl Reader {
+    async fn check(&self) -> Result<(), ApiError> {
+        let caller = if self.scoped {
+            Speaker::known(self.app.clone(), &self.headers).await?.of(&self.thread)?
+        } else {
+            Caller::known(self.app.clone(), &self.headers).await?
+        };
+        caller.thread(&self.thread, |_| ()).map(|_| ())
+    }
+}
+
+#[async_trait]
+impl streams::Permit for Reader {
+    /// What took the right away may stand in the log right before what was read, so that must be folded first.
+    async fn holds(&self) -> bool {
+        let Some(plane) = self.app.plane() else { return false };
+        tokio::time::timeout(PATIENCE, plane.commands.caught_up()).await.is_ok() && self.check().await.is_ok()
+    }
+}
+
 async fn member(caller: Caller, Path(path): Path<ThreadPath>, wire: Wire) -> Result<Flow, ApiError> {
-    flow(&caller, path.thread_id, wire).await
+    flow(&caller, path.thread_id, false, wire).await
 }
 
 async fn scoped(speaker: Speaker, Path(path): Path<ThreadPath>, wire: Wire) -> Result<Flow, ApiError> {
     let caller = speaker.of(&path.thread_id)?;
-    flow(&caller, path.thread_id, wire).await
+    flow(&caller, path.thread_id, true, wire).await
 }
 
-async fn flow(caller: &Caller, thread: ThreadId, Wire(request): Wire) -> Result<Flow, ApiError> {
+async fn flow(caller: &Caller, thread: ThreadId, scoped: bool, Wire(request): Wire) -> Result<Flow, ApiError> {
     caller.thread(&thread, |_| ())?;
-    let name = StreamName::Thread(thread).to_string().into();
-    let mut response = streams::tail(caller.app.clone(), name, request).await?;
+    let name = StreamName::Thread(thread.clone()).to_string().into();
+    let credential = request.headers().get(header::AUTHORIZATION).cloned();
+    let headers = credential.into_iter().map(|credential| (header::AUTHORIZATION, credential)).collect();
+    let reader = Arc::new(Reader { app: caller.app.clone(), headers, thread, scoped });
+    let mut response = match streams::tail(caller.app.clone(), name, request, reader.clone()).await {
+        Err(error @ StreamError::NoLonger) => return Err(reader.check().await.err().unwrap_or_else(|| error.into())),
+        answer => answer?,
+    };
     let headers = response.headers_mut();
     // No cache on the way may give one member's answer to somebody else.
     let kept =

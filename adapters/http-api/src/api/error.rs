@@ -158,6 +158,7 @@ impl From<StreamError> for ApiError {
             StreamError::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", message),
             StreamError::Method => Self::method(),
             StreamError::Unauthorized | StreamError::NoRoute => Self::no_route(),
+            StreamError::NoLonger => Self::not_found("thread"),
             StreamError::Read(error) => error.into(),
             StreamError::Submit(SubmitError::Rejected(_)) => Self::new(StatusCode::CONFLICT, "conflict", message),
             StreamError::Submit(SubmitError::Unknown(_)) => {

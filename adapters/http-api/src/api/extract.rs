@@ -71,6 +71,14 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    pub(crate) async fn known(app: Arc<App>, headers: &HeaderMap) -> Result<Self, ApiError> {
+        match claim(&app, headers).await? {
+            Claim::Agent(agent) => Ok(Self { app, agent }),
+            Claim::Thread { .. } => Err(ApiError::forbidden("this token is only good for the stream of its thread")),
+            Claim::Key(_) | Claim::Issued { .. } => Err(Refusal::Invalid.into()),
+        }
+    }
+
     pub(crate) fn plane(&self) -> Result<&Plane, ApiError> {
         plane_of(&self.app)
     }
@@ -80,12 +88,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let app = app_of(parts)?;
-        match claim(&app, &parts.headers).await? {
-            Claim::Agent(agent) => Ok(Self { app, agent }),
-            Claim::Thread { .. } => Err(ApiError::forbidden("this token is only good for the stream of its thread")),
-            Claim::Key(_) | Claim::Issued { .. } => Err(Refusal::Invalid.into()),
-        }
+        Self::known(app_of(parts)?, &parts.headers).await
     }
 }
 
@@ -97,6 +100,14 @@ pub(crate) struct Speaker {
 }
 
 impl Speaker {
+    pub(crate) async fn known(app: Arc<App>, headers: &HeaderMap) -> Result<Self, ApiError> {
+        match claim(&app, headers).await? {
+            Claim::Agent(agent) => Ok(Self { caller: Caller { app, agent }, only: None }),
+            Claim::Thread { agent, thread } => Ok(Self { caller: Caller { app, agent }, only: Some(thread) }),
+            Claim::Key(_) | Claim::Issued { .. } => Err(Refusal::Invalid.into()),
+        }
+    }
+
     /// The caller, if it may speak of this thread.
     pub(crate) fn of(self, thread: &ThreadId) -> Result<Caller, ApiError> {
         match self.only {
@@ -110,12 +121,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Speaker {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let app = app_of(parts)?;
-        match claim(&app, &parts.headers).await? {
-            Claim::Agent(agent) => Ok(Self { caller: Caller { app, agent }, only: None }),
-            Claim::Thread { agent, thread } => Ok(Self { caller: Caller { app, agent }, only: Some(thread) }),
-            Claim::Key(_) | Claim::Issued { .. } => Err(Refusal::Invalid.into()),
-        }
+        Self::known(app_of(parts)?, &parts.headers).await
     }
 }
 

@@ -12,9 +12,9 @@ use futures::stream;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::headers;
 use super::query::Query;
 use super::read::{page_body, page_response};
+use super::{Pass, headers, still};
 use crate::app::App;
 use crate::errors::Error;
 
@@ -25,6 +25,8 @@ const CURSOR_JITTER_MAX: u64 = 180;
 
 const SSE_LIFE: Duration = Duration::from_secs(60);
 const SSE_KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Who lost the right to read is sent home within this time, also if nothing comes.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Moves a client past a response that a cache would otherwise repeat to it.
 fn cursor(log: &Log, given: Option<u64>) -> u64 {
@@ -54,7 +56,7 @@ impl Drop for Open<'_> {
     }
 }
 
-pub(super) async fn long_poll(app: &App, name: &str, query: &Query) -> Result<Response<Body>, Error> {
+pub(super) async fn long_poll(app: &App, name: &str, query: &Query, pass: &Pass) -> Result<Response<Body>, Error> {
     let _open = Open::new(&app.metrics.long_polls_open);
     let mut tail = app.log.tail(name);
     let deadline = Instant::now() + app.options.long_poll_timeout;
@@ -62,6 +64,7 @@ pub(super) async fn long_poll(app: &App, name: &str, query: &Query) -> Result<Re
     let mut from = query.from;
     loop {
         let page = app.log.read(name, from, app.options.page_limit).await?;
+        still(pass).await?;
         app.log.touch(name);
         let cursor = headers::number(cursor(&app.log, query.cursor));
         if page.bytes > 0 {
@@ -72,7 +75,7 @@ pub(super) async fn long_poll(app: &App, name: &str, query: &Query) -> Result<Re
             return Ok(response);
         }
         from = From::At(page.next);
-        if page.closed || !woken(&mut tail, &mut closing, deadline).await {
+        if page.closed || !waited(&mut tail, &mut closing, deadline, pass).await? {
             let mut response = page_response(&page);
             *response.status_mut() = StatusCode::NO_CONTENT;
             response.headers_mut().remove(header::CONTENT_TYPE);
@@ -93,6 +96,20 @@ async fn woken(tail: &mut Tail, closing: &mut watch::Receiver<bool>, deadline: I
     }
 }
 
+/// The same, asking now and then whether the reader may wait on.
+async fn waited(tail: &mut Tail, closing: &mut watch::Receiver<bool>, deadline: Instant, pass: &Pass) -> Result<bool, Error> {
+    loop {
+        let next = if pass.is_some() { deadline.min(Instant::now() + ASK_AGAIN) } else { deadline };
+        if woken(tail, closing, next).await {
+            return Ok(true);
+        }
+        still(pass).await?;
+        if next == deadline || *closing.borrow() {
+            return Ok(false);
+        }
+    }
+}
+
 struct Sse {
     app: Arc<App>,
     name: Arc<str>,
@@ -105,6 +122,7 @@ struct Sse {
     until: Instant,
     ended: bool,
     closing: watch::Receiver<bool>,
+    pass: Pass,
     _open: OwnedOpen,
 }
 
@@ -122,7 +140,7 @@ pub(crate) enum Encoding {
     Base64,
 }
 
-pub(super) fn sse(app: Arc<App>, name: Arc<str>, query: &Query) -> Result<Response<Body>, Error> {
+pub(super) fn sse(app: Arc<App>, name: Arc<str>, query: &Query, pass: Pass) -> Result<Response<Body>, Error> {
     let tail = app.log.tail(&name);
     let (head, at) = app.log.head(&name)?;
     app.log.touch(&name);
@@ -135,7 +153,7 @@ pub(super) fn sse(app: Arc<App>, name: Arc<str>, query: &Query) -> Result<Respon
     let open = OwnedOpen(app.clone());
     let (until, closing) = (Instant::now() + SSE_LIFE, app.closing.subscribe());
     let cursor = query.cursor;
-    let sse = Sse { app, name, tail, from, cursor, encoding, greeted: false, until, ended: false, closing, _open: open };
+    let sse = Sse { app, name, tail, from, cursor, encoding, greeted: false, until, ended: false, closing, pass, _open: open };
     let frames = stream::unfold(sse, |mut sse| async move { sse.frame().await.map(|frame| (Ok::<_, ReadError>(frame), sse)) });
     let mut response = Response::new(Body::from_stream(frames));
     let out = response.headers_mut();
@@ -158,6 +176,7 @@ impl Sse {
                     return None;
                 }
             };
+            still(&self.pass).await.ok()?;
             self.app.log.touch(&self.name);
             if batch.data.is_some() || batch.closed || !self.greeted {
                 self.greeted = true;
@@ -166,7 +185,7 @@ impl Sse {
                 return Some(self.write(batch.data.as_ref(), batch.next, batch.up_to_date, batch.closed));
             }
             let alive = (Instant::now() + SSE_KEEP_ALIVE).min(self.until);
-            if !woken(&mut self.tail, &mut self.closing, alive).await {
+            if !waited(&mut self.tail, &mut self.closing, alive, &self.pass).await.ok()? {
                 if Instant::now() >= self.until || *self.closing.borrow() {
                     return None;
                 }

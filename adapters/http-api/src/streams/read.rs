@@ -15,21 +15,23 @@ use hyper::body::{Frame, SizeHint};
 use super::headers;
 use super::live;
 use super::query::{Live, parse};
+use super::{Pass, still};
 use crate::app::{App, status};
 use crate::errors::Error;
 
-pub(super) async fn read(app: Arc<App>, name: Arc<str>, request: Request<Body>) -> Result<Response<Body>, Error> {
+pub(super) async fn read(app: Arc<App>, name: Arc<str>, request: Request<Body>, pass: Pass) -> Result<Response<Body>, Error> {
     let query = parse(request.uri().query().unwrap_or_default())?;
     app.log.refreshed().await?;
     match query.live {
-        None => catch_up(&app, &name, query.from, request.headers()).await,
-        Some(Live::LongPoll) => live::long_poll(&app, &name, &query).await,
-        Some(Live::Sse) => live::sse(app, name, &query),
+        None => catch_up(&app, &name, query.from, request.headers(), &pass).await,
+        Some(Live::LongPoll) => live::long_poll(&app, &name, &query, &pass).await,
+        Some(Live::Sse) => live::sse(app, name, &query, pass),
     }
 }
 
-async fn catch_up(app: &App, name: &str, from: From, asked: &HeaderMap) -> Result<Response<Body>, Error> {
+async fn catch_up(app: &App, name: &str, from: From, asked: &HeaderMap, pass: &Pass) -> Result<Response<Body>, Error> {
     let page = app.log.read(name, from, app.options.page_limit).await?;
+    still(pass).await?;
     app.log.touch(name);
     let mut response = page_response(&page);
     let out = response.headers_mut();
