@@ -98,7 +98,7 @@ impl Config {
             (None, Some(url)) => url.parse()?,
             (None, None) => StoreUrl::File(data_dir.join("log")),
         };
-        Ok(Self {
+        let config = Self {
             data_dir,
             store,
             store_options: std::env::vars().filter(|(name, _)| is_store_option(name)).collect(),
@@ -125,7 +125,20 @@ impl Config {
             url: not_empty("the server's URL", remote.url.or(file.url))?,
             token: not_empty("the token", remote.token.or(file.token))?,
             house: remote.house.or(file.house),
-        })
+        };
+        config.check_issuer()?;
+        Ok(config)
+    }
+
+    /// A setting that would change nothing about who gets in is a mistake.
+    fn check_issuer(&self) -> anyhow::Result<()> {
+        match (&self.auth_hs256_secret, &self.auth_jwks) {
+            (Some(_), Some(_)) => bail!("auth_hs256_secret and auth_jwks exclude each other: there is one issuer"),
+            (None, None) if self.auth_issuer.is_some() || self.auth_audience.is_some() => {
+                bail!("auth_issuer and auth_audience need auth_hs256_secret or auth_jwks");
+            }
+            (Some(_), None) | (None, Some(_) | None) => Ok(()),
+        }
     }
 }
 
@@ -197,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_flag_wins_over_the_file() {
-        let file = "database_url = 'postgres://file'\nurl = 'http://file'\nhouse = 'file'\nauth_issuer = 'file'";
+        let file = "database_url = 'postgres://file'\nurl = 'http://file'\nhouse = 'file'\nauth_issuer = 'file'\nauth_jwks = 'f'";
         let config = merged("serve --database-url postgres://flag --auth-issuer flag --pg-bin /pg", file).unwrap();
         assert_eq!(config.database_url.as_deref(), Some("postgres://flag"));
         assert_eq!(config.auth_issuer.as_deref(), Some("flag"));
@@ -222,6 +235,8 @@ mod tests {
             ("serve --long-poll-timeout 2h", ""),
             ("serve --body-limit-mib 0", ""),
             ("serve", "colour = 'red'"),
+            ("serve", "auth_jwks = 'f'\nauth_hs256_secret = 's'"),
+            ("serve --auth-audience a", ""),
         ] {
             assert!(merged(line, file).is_err(), "{line} {file}");
         }

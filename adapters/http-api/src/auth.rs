@@ -41,7 +41,7 @@ pub struct Issuer {
 pub enum Verify {
     /// HS256.
     Secret(String),
-    /// The address of a key set, for the asymmetric algorithms.
+    /// The address or the file of a key set, for the asymmetric algorithms.
     Jwks(String),
 }
 
@@ -93,6 +93,9 @@ pub(crate) enum Refusal {
     Invalid,
     #[error("the token has expired")]
     Expired,
+    /// Its issuer has signed it.
+    #[error("the token's claims do not fit: `sub` is the id of the agent, a UUID, and `exp` a time")]
+    Claims,
     #[error("the issuer's keys cannot be fetched: {0}")]
     Unavailable(String),
 }
@@ -112,7 +115,7 @@ impl Auth {
     pub(crate) fn new(options: Options) -> Self {
         let trust = |issuer: &Issuer| match &issuer.verify {
             Verify::Secret(secret) => Trust::Secret(secret.clone().into_bytes()),
-            Verify::Jwks(url) => Trust::Keys(Jwks::new(url.clone())),
+            Verify::Jwks(url) => Trust::Keys(Jwks::new(url)),
         };
         let issuer = options.issuer.map(|issuer| {
             let trust = trust(&issuer);

@@ -6,6 +6,8 @@
 mod doors;
 #[path = "platform/input.rs"]
 mod input;
+#[path = "platform/issuer.rs"]
+mod issuer;
 #[path = "platform/live.rs"]
 mod live;
 #[path = "platform/operations.rs"]

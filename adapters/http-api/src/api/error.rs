@@ -109,7 +109,7 @@ impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         let message = refusal.to_string();
         match refusal {
-            Refusal::Missing | Refusal::Invalid | Refusal::Expired => {
+            Refusal::Missing | Refusal::Invalid | Refusal::Expired | Refusal::Claims => {
                 Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
             }
             Refusal::Unavailable(_) => Self::unavailable(message),

@@ -10,9 +10,7 @@ use super::*;
 
 /// Serves one Ed25519 key of the id `k1` and counts who asks.
 async fn issuer(key: &SigningKey) -> (String, &'static AtomicU32) {
-    let x = URL_SAFE_NO_PAD.encode(key.verifying_key().as_bytes());
-    let set =
-        json!({ "keys": [{ "kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": "k1", "x": x }] }).to_string();
+    let set = set(key);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/keys", listener.local_addr().unwrap());
     let asked: &'static AtomicU32 = Box::leak(Box::default());
@@ -25,6 +23,12 @@ async fn issuer(key: &SigningKey) -> (String, &'static AtomicU32) {
         }
     });
     (url, asked)
+}
+
+fn set(key: &SigningKey) -> String {
+    let x = URL_SAFE_NO_PAD.encode(key.verifying_key().as_bytes());
+    let ours = json!({ "kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": "k1", "x": x });
+    json!({ "keys": [{ "kty": "AKP", "alg": "ML-DSA-44", "kid": "k0", "pub": "AA" }, ours] }).to_string()
 }
 
 fn signed_by(key: &SigningKey, kid: &str) -> String {
@@ -51,4 +55,17 @@ async fn a_key_set_is_fetched_once_and_its_keys_are_not_secrets() {
         assert_eq!(auth.read(&token, NOW).await, Err(Refusal::Invalid));
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_key_set_may_be_a_file() {
+    let key = SigningKey::from_bytes(&[1; 32]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), set(&key)).unwrap();
+    let verify = |path: String| Issuer { verify: Verify::Jwks(path), name: None, audience: None };
+    let auth = Auth::new(Options { key: KEY, issuer: Some(verify(file.path().display().to_string())) });
+    assert!(matches!(auth.read(&signed_by(&key, "k1"), NOW).await, Ok(Claim::Issued { .. })));
+    let auth = Auth::new(Options { key: KEY, issuer: Some(verify("/no/such.json".into())) });
+    let Err(Refusal::Unavailable(why)) = auth.read(&signed_by(&key, "k1"), NOW).await else { panic!("it was read") };
+    assert!(why.starts_with("/no/such.json: No such file"), "{why}");
 }
