@@ -158,8 +158,9 @@ impl App {
         let Some(reserved) = raw.strip_prefix(RESERVED) else {
             self.authorize(request.headers())?;
             let name = streams::name(raw)?;
-            if self.options.secret.is_none() {
-                streams::refuse_platform(&name, request.headers())?;
+            match self.options.secret {
+                None => streams::refuse_platform(&name, request.headers())?,
+                Some(_) => streams::refuse_platform_writes(&name, request.method())?,
             }
             return streams::dispatch(self, name, request).await;
         };

@@ -13,6 +13,8 @@ pub(crate) enum Error {
     Bad(&'static str),
     #[error("the Authorization header must carry the service secret as a bearer token")]
     Unauthorized,
+    #[error("streams of the platform are written by its commands only; use /api")]
+    Platform,
     #[error("there is nothing at this path")]
     NoRoute,
     #[error("this method is not one of a stream's")]
@@ -49,6 +51,7 @@ impl Error {
         match self {
             Self::Bad(_) => (StatusCode::BAD_REQUEST, "BAD_REQUEST"),
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED"),
+            Self::Platform => (StatusCode::FORBIDDEN, "PLATFORM_STREAM"),
             Self::NoRoute => (StatusCode::NOT_FOUND, "NOT_FOUND"),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
             Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE"),

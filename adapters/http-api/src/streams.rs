@@ -57,6 +57,12 @@ pub(crate) fn refuse_platform(name: &str, headers: &HeaderMap) -> Result<(), Err
     Ok(())
 }
 
+/// One entry that no command made could stop the fold, and one stream that is gone with it: not even the service secret does that.
+pub(crate) fn refuse_platform_writes(name: &str, method: &Method) -> Result<(), Error> {
+    let writes = matches!(*method, Method::PUT | Method::POST | Method::DELETE);
+    if writes && events::is_platform(name) { Err(Error::Platform) } else { Ok(()) }
+}
+
 /// The right of a reader, which may end while it is served.
 #[async_trait]
 pub(crate) trait Permit: Send + Sync {

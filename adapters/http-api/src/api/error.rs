@@ -157,7 +157,7 @@ impl From<StreamError> for ApiError {
             StreamError::Bad(_) | StreamError::BrokenBody | StreamError::SlowBody => Self::bad_request(message),
             StreamError::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", message),
             StreamError::Method => Self::method(),
-            StreamError::Unauthorized | StreamError::NoRoute => Self::no_route(),
+            StreamError::Unauthorized | StreamError::Platform | StreamError::NoRoute => Self::no_route(),
             StreamError::NoLonger => Self::not_found("thread"),
             StreamError::Read(error) => error.into(),
             StreamError::Submit(SubmitError::Rejected(_)) => Self::new(StatusCode::CONFLICT, "conflict", message),

@@ -3,7 +3,7 @@
 use event_log::{Log, StoreUrl};
 use serde_json::{Value, json};
 
-use crate::town::{Town, serve};
+use crate::town::{Setup, Town, serve};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_is_tailed_live_and_its_token_is_for_it_alone() {
@@ -76,6 +76,45 @@ async fn the_low_level_door_knows_no_platform_stream() {
         let fork = town.send("", "PUT", "/v1/stream/mine", None, &[("stream-forked-from", &from)]).await;
         assert_eq!(fork.status, 404, "{fork:?}");
     }
+    town.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_service_secret_reads_platform_streams_and_writes_none() {
+    let Some(town) = Town::with(Setup { secret: Some("s3cret"), ..Setup::default() }).await else { return };
+    let ada = town.ada.clone();
+    let house = town.make(&ada, "/api/houses", &json!({ "name": "home" }), "house_id").await;
+    let thread = town.make(&ada, "/api/threads", &json!({ "house_id": house }), "thread_id").await;
+    let make = town.send("s3cret", "PUT", "/v1/stream/notes", Some(r#"["mine"]"#), &[]).await;
+    assert_eq!(make.status, 201, "{make:?}");
+    let before = town.log.position();
+    let names =
+        [format!("arbe-thread-{thread}"), format!("arbe-house-{house}"), "arbe%2Dagents".into(), "arbe-thread-new".into()];
+    for name in &names {
+        let path = format!("/v1/stream/{name}");
+        for (method, headers) in [
+            ("POST", vec![]),
+            ("POST", vec![("stream-closed", "true")]),
+            ("PUT", vec![]),
+            ("PUT", vec![("stream-forked-from", "/v1/stream/notes")]),
+            ("DELETE", vec![]),
+        ] {
+            let body = if headers.is_empty() { Some("[1]") } else { None };
+            let refused = town.send("s3cret", method, &path, body, &headers).await;
+            assert_eq!(refused.code(), (403, "PLATFORM_STREAM".into()), "{method} {name}");
+            assert_eq!(town.send("wrong", method, &path, body, &headers).await.status, 401);
+        }
+    }
+    assert_eq!(town.log.position(), before);
+    for name in &names[..3] {
+        let path = format!("/v1/stream/{name}");
+        assert_eq!(town.send("s3cret", "GET", &path, None, &[]).await.status, 200, "{name}");
+        assert_eq!(town.send("s3cret", "HEAD", &path, None, &[]).await.status, 200, "{name}");
+    }
+    let copy = [("stream-forked-from", format!("/v1/stream/{}", names[0]))];
+    let copy = town.send("s3cret", "PUT", "/v1/stream/copy", None, &[(copy[0].0, &copy[0].1)]).await;
+    assert_eq!(copy.status, 201, "{copy:?}");
+    assert_eq!(town.post(&ada, &format!("/api/threads/{thread}/entries"), &json!({ "text": "goes on" })).await.status, 201);
     town.end().await;
 }
 
