@@ -7,11 +7,13 @@ use clap_complete::Shell;
 
 mod help;
 mod platform;
+mod sandboxes;
 mod server;
 mod threads;
 mod values;
 
 pub(crate) use platform::*;
+pub(crate) use sandboxes::*;
 pub(crate) use server::{Database, Rebuild, Serve, Verify};
 pub(crate) use threads::*;
 pub(crate) use values::Until;
@@ -79,6 +81,9 @@ pub(crate) enum Verb {
     /// Environments: the recipes that sandboxes are built from
     #[command(after_long_help = help::ENV)]
     Env(Box<On<EnvVerb>>),
+    /// Sandboxes: the machines that work is done in, as the platform knows them
+    #[command(long_about = help::SANDBOX_ABOUT, after_long_help = help::SANDBOX)]
+    Sandbox(Box<On<SandboxVerb>>),
     /// Show which agent the token belongs to, and its houses
     Whoami(Box<Remote>),
     /// Show each read model: version, position, lag, rate, state
@@ -111,6 +116,7 @@ impl Verb {
             Self::Member(on) => Some(&on.remote),
             Self::Agent(on) => Some(&on.remote),
             Self::Env(on) => Some(&on.remote),
+            Self::Sandbox(on) => Some(&on.remote),
             Self::Whoami(remote) | Self::Projections(remote) => Some(remote),
             Self::Serve(_) | Self::Rebuild(_) | Self::Verify(_) | Self::Log { .. } | Self::Completions { .. } => None,
         }
@@ -130,6 +136,7 @@ impl Verb {
             | Self::Member(_)
             | Self::Agent(_)
             | Self::Env(_)
+            | Self::Sandbox(_)
             | Self::Whoami(_)
             | Self::Projections(_)
             | Self::Log { .. }

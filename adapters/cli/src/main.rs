@@ -70,6 +70,7 @@ async fn run(args: Args, config: config::Config) -> anyhow::Result<ExitCode> {
         | Verb::Member(_)
         | Verb::Agent(_)
         | Verb::Env(_)
+        | Verb::Sandbox(_)
         | Verb::Whoami(_)
         | Verb::Projections(_) => verbs::run(args.verb, &config, json).await,
     }

@@ -21,6 +21,7 @@ mod house;
 mod input;
 mod member;
 mod narration;
+mod sandbox;
 mod tail;
 mod thread;
 
@@ -38,6 +39,7 @@ pub(crate) async fn run(verb: Verb, config: &Config, json: bool) -> anyhow::Resu
         Verb::Member(on) => member::run(&platform, on.verb).await?,
         Verb::Agent(on) => agent::run(&platform, on.verb).await?,
         Verb::Env(on) => env::run(&platform, on.verb).await?,
+        Verb::Sandbox(on) => sandbox::run(&platform, on.verb).await?,
         Verb::Whoami(_) => whoami(&platform).await?,
         Verb::Projections(_) => platform.list_whole(&["projections"], PROJECTIONS).await?,
         Verb::Serve(_) | Verb::Rebuild(_) | Verb::Verify(_) | Verb::Log { .. } | Verb::Completions { .. } => {}

@@ -358,3 +358,81 @@ fn a_token_that_others_can_read_is_warned_of() {
     }
     assert_eq!(server.seen()[0].token, "Bearer arbe_owner");
 }
+
+#[test]
+fn sandboxes_are_listed_asked_for_reported_and_resumed() {
+    let server = Server::start(|request, _| match (request.method.as_str(), request.target.as_str()) {
+        ("GET", target) if target.starts_with("/api/sandboxes?") => Reply::Json(
+            200,
+            r#"{"items":[{"sandbox_id":"s1","status":"live","provider":"local","provider_ref":"c17","environment_id":"e1","created_at":"2026-11-16T08:20:38Z"}],"next":null,"position":1}"#,
+        ),
+        ("GET", _) => Reply::Json(200, r#"{"sandbox_id":"s1","status":"pending","provider":"local","position":1}"#),
+        (_, "/api/sandboxes" | "/api/sandboxes/s1/resume") => Reply::Json(201, r#"{"sandbox_id":"s2","position":4}"#),
+        _ => Reply::Json(200, r#"{"position":5}"#),
+    });
+    let listed = run(&server, &["sandbox", "list", "--house", "h1"]);
+    let line = "s1       live    local     c17  e1           2026-11-16 08:20:38";
+    assert!(
+        text(&listed.stdout).starts_with("SANDBOX  STATUS") && text(&listed.stdout).contains(line),
+        "{}",
+        text(&listed.stdout)
+    );
+    let shown = run(&server, &["sandbox", "show", "s1"]);
+    assert_eq!(text(&shown.stdout), "SANDBOX   s1\nSTATUS    pending\nPROVIDER  local\n");
+    for (line, target, body, out) in [
+        (
+            "request local --house h1 --thread t1",
+            "/api/sandboxes",
+            r#"{"house_id":"h1","provider":"local","thread_id":"t1"}"#,
+            "s2\n",
+        ),
+        ("live s1 c17", "/api/sandboxes/s1/live", r#"{"provider_ref":"c17"}"#, ""),
+        ("dead s1 --reason gone", "/api/sandboxes/s1/dead", r#"{"reason":"gone"}"#, ""),
+        ("destroy s1", "/api/sandboxes/s1/destroyed", "{}", ""),
+        ("resume s1 --provider local", "/api/sandboxes/s1/resume", r#"{"provider":"local"}"#, "s2\n"),
+    ] {
+        let done = run(&server, &["sandbox"].into_iter().chain(line.split(' ')).collect::<Vec<_>>());
+        assert_eq!((done.status.code(), text(&done.stdout)), (Some(0), out), "{line}: {}", text(&done.stderr));
+        let seen = server.seen();
+        let sent = seen.iter().rfind(|request| request.method == "POST").unwrap();
+        assert_eq!((sent.target.as_str(), sent.body.as_str()), (target, body), "{line}");
+    }
+}
+
+#[test]
+fn runs_are_started_and_finished() {
+    let server = Server::start(|request, _| match request.target.as_str() {
+        "/api/threads/t1/runs" => Reply::Json(201, r#"{"run_id":"r1","position":4}"#),
+        _ => Reply::Json(200, r#"{"position":5}"#),
+    });
+    assert_eq!(text(&run(&server, &["thread", "start", "t1"]).stdout), "r1\n");
+    let failure = ["--message", "no", "--exit-code", "101"];
+    for (more, body) in [
+        (&["--status", "completed"][..], r#"{"status":"completed"}"#),
+        (
+            &[&["--status", "failed"][..], &failure].concat(),
+            r#"{"status":"failed","failure":{"error_class":"error","message":"no","exit_code":101}}"#,
+        ),
+    ] {
+        let done = run(&server, &[&["thread", "finish", "t1", "r1"], more].concat());
+        assert_eq!((done.status.code(), text(&done.stderr)), (Some(0), "finished\n"));
+        let seen = server.seen();
+        let sent = seen.iter().rfind(|request| request.method == "POST").unwrap();
+        assert_eq!((sent.target.as_str(), sent.body.as_str()), ("/api/threads/t1/runs/r1/finish", body));
+    }
+}
+
+#[test]
+fn there_is_a_manual_page_for_every_verb() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("man1");
+    assert!(arbe("", &["man", pages.to_str().unwrap()]).status().unwrap().success());
+    for (page, words) in
+        [("arbe.1", "Exit codes"), ("arbe-thread-finish.1", "how a run ended"), ("arbe-sandbox.1", "every thread that pointed")]
+    {
+        let page = std::fs::read_to_string(pages.join(page)).unwrap();
+        assert!(page.contains(words), "{page}");
+    }
+    let one = arbe("", &["man"]).output().unwrap();
+    assert!(text(&one.stdout).contains(".TH arbe 1"), "{}", text(&one.stdout));
+}

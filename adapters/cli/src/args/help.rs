@@ -52,6 +52,8 @@ Examples:
   arbe thread list --tag release --status open
   arbe thread tag k3v9 urgent backend
   arbe thread delegate k3v9 --agent 2f1c8a52-… --name 'fix the build'
+  run=$(arbe thread start m4x2)
+  arbe thread finish m4x2 $run --status failed --message 'the tests do not pass' --exit-code 101
   curl -H \"Authorization: Bearer $(arbe thread token k3v9)\" http://127.0.0.1:4437/api/stream/arbe-thread-k3v9";
 
 pub(super) const ENTRY: &str = "\
@@ -86,6 +88,20 @@ Examples:
   arbe env create rust --recipe '{\"image\":\"rust:1\",\"repo\":\"https://example.org/code.git\"}'
   arbe env update e5m1 --recipe-file recipe.json
   arbe env bind e5m1 DATABASE_URL --optional";
+
+pub(super) const SANDBOX_ABOUT: &str = "\
+Sandboxes: the machines that work is done in, as the platform knows them.
+
+A sandbox is pending until its provider has it running (live), and may die and be resumed: then every thread that pointed at it points \
+at the new one. These verbs read and write the record; the machine itself is the provider's.";
+
+pub(super) const SANDBOX: &str = "\
+Examples:
+  arbe sandbox list
+  box=$(arbe sandbox request local --thread k3v9)
+  arbe sandbox live $box container-17
+  arbe sandbox dead $box --reason 'the host went away'
+  arbe sandbox resume $box";
 
 pub(super) const REBUILD_ABOUT: &str = "\
 Build read models anew from the log, beside the ones that serve, and swap.

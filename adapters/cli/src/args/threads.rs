@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use serde::Serialize;
 
 use super::platform::{Limit, SetEnv};
 use super::values::id;
@@ -60,6 +61,14 @@ pub(crate) enum ThreadVerb {
     Reopen(One),
     /// Have a bot work on it in a child thread. Prints the child's id
     Delegate(Delegate),
+    /// Start a run on a thread that a bot drives, the first or a later one. Prints its id
+    Start {
+        /// The thread's id
+        #[arg(value_parser = id)]
+        thread: String,
+    },
+    /// Say how a run ended
+    Finish(Finish),
     /// Make a token that is good for this one thread, for two hours. Prints it
     Token(One),
 }
@@ -143,6 +152,39 @@ pub(crate) struct Delegate {
     /// Work in this sandbox and its tree [default: a fresh one]
     #[arg(long, value_name = "SANDBOX", value_parser = id)]
     pub(crate) sandbox: Option<String>,
+    /// A free label of the child; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Finish {
+    /// The thread's id
+    #[arg(value_parser = id)]
+    pub(crate) thread: String,
+    /// The run's id, as `arbe thread start` printed it
+    #[arg(value_parser = id)]
+    pub(crate) run: String,
+    /// How it ended
+    #[arg(long)]
+    pub(crate) status: Outcome,
+    /// What went wrong, for people; with --status failed
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+    /// What kind of failure it was, for programs
+    #[arg(long, value_name = "CLASS", requires = "message", default_value = "error")]
+    pub(crate) error_class: String,
+    /// The exit code of the process
+    #[arg(long, value_name = "N", requires = "message", allow_negative_numbers = true)]
+    pub(crate) exit_code: Option<i32>,
 }
 
 #[derive(Debug, Subcommand)]

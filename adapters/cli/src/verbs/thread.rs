@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Platform;
-use crate::args::{Delegate, NewThread, ThreadFilter, ThreadVerb};
+use crate::args::{Delegate, Finish, NewThread, Outcome, ThreadFilter, ThreadVerb};
 use crate::output::{note, print, print_raw};
 use crate::row::{Column, cell, one, rows};
 
@@ -66,6 +66,23 @@ struct Spawn {
     environment_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox_id: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tags: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct End {
+    status: Outcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<Failure>,
+}
+
+#[derive(Serialize)]
+struct Failure {
+    error_class: String,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
 }
 
 pub(super) async fn run(platform: &Platform, verb: ThreadVerb) -> anyhow::Result<()> {
@@ -85,6 +102,11 @@ pub(super) async fn run(platform: &Platform, verb: ThreadVerb) -> anyhow::Result
         ThreadVerb::Close(one) => patch(platform, &one.thread, json!({ "status": "closed" }), "closed").await,
         ThreadVerb::Reopen(one) => patch(platform, &one.thread, json!({ "status": "open" }), "reopened").await,
         ThreadVerb::Delegate(work) => delegate(platform, work).await,
+        ThreadVerb::Start { thread } => {
+            let answer = platform.change(Method::POST, &["threads", &thread, "runs"], json!({})).await?;
+            platform.made(&answer, "run_id")
+        }
+        ThreadVerb::Finish(end) => finish(platform, end).await,
         ThreadVerb::Token(one) => token(platform, &one.thread).await,
     }
 }
@@ -135,10 +157,19 @@ async fn patch(platform: &Platform, id: &str, body: Value, what: &str) -> anyhow
 }
 
 async fn delegate(platform: &Platform, work: Delegate) -> anyhow::Result<()> {
-    let body = Spawn { agent_id: work.agent, name: work.name, environment_id: work.env, sandbox_id: work.sandbox };
+    let body =
+        Spawn { agent_id: work.agent, name: work.name, environment_id: work.env, sandbox_id: work.sandbox, tags: work.tags };
     let path = ["threads", work.thread.as_str(), "delegate"];
     let answer = platform.change(Method::POST, &path, body).await?;
     platform.made(&answer, "thread_id")
+}
+
+async fn finish(platform: &Platform, end: Finish) -> anyhow::Result<()> {
+    let Finish { thread, run, status, message, error_class, exit_code } = end;
+    let failure = message.map(|message| Failure { error_class, message, exit_code });
+    let path = ["threads", thread.as_str(), "runs", run.as_str(), "finish"];
+    let answer = platform.change(Method::POST, &path, End { status, failure }).await?;
+    platform.done(&answer, "finished")
 }
 
 async fn token(platform: &Platform, id: &str) -> anyhow::Result<()> {
