@@ -102,6 +102,13 @@ pub(crate) enum Verb {
     /// Print shell completions
     #[command(after_long_help = help::COMPLETIONS)]
     Completions { shell: Shell },
+    /// Print the manual page, or write one for each verb
+    #[command(after_long_help = help::MAN)]
+    Man {
+        /// Write arbe.1, arbe-serve.1, arbe-thread-create.1 and so on there
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
 }
 
 impl Verb {
@@ -118,7 +125,7 @@ impl Verb {
             Self::Env(on) => Some(&on.remote),
             Self::Sandbox(on) => Some(&on.remote),
             Self::Whoami(remote) | Self::Projections(remote) => Some(remote),
-            Self::Serve(_) | Self::Rebuild(_) | Self::Verify(_) | Self::Log { .. } | Self::Completions { .. } => None,
+            Self::Serve(_) | Self::Rebuild(_) | Self::Verify(_) | Self::Log { .. } | Self::Completions { .. } | Self::Man { .. } => None,
         }
     }
 
@@ -140,7 +147,8 @@ impl Verb {
             | Self::Whoami(_)
             | Self::Projections(_)
             | Self::Log { .. }
-            | Self::Completions { .. } => None,
+            | Self::Completions { .. }
+            | Self::Man { .. } => None,
         }
     }
 }

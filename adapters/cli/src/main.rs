@@ -1,7 +1,9 @@
 //! The binary `arbe`: verbs, configuration, and the place where everything is put together.
 
+use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{CommandFactory, Parser};
 
 mod args;
@@ -39,11 +41,7 @@ fn main() -> ExitCode {
         clap_complete::generate(shell, &mut Args::command(), "arbe", &mut std::io::stdout());
         return ExitCode::SUCCESS;
     }
-    let done = config::Config::load(&args).and_then(|config| {
-        output::tracing(&config);
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(run(args, config))
-    });
+    let done = if let Verb::Man { directory } = &args.verb { manual(directory.as_deref()) } else { start(args) };
     match done {
         Ok(code) => code,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -54,6 +52,24 @@ fn main() -> ExitCode {
     }
 }
 
+fn start(args: Args) -> anyhow::Result<ExitCode> {
+    let config = config::Config::load(&args)?;
+    output::tracing(&config);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(run(args, config))
+}
+
+fn manual(directory: Option<&Path>) -> anyhow::Result<ExitCode> {
+    match directory {
+        None => clap_mangen::Man::new(Args::command()).render(&mut std::io::stdout())?,
+        Some(directory) => {
+            let written = std::fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(Args::command(), directory));
+            written.with_context(|| directory.display().to_string())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 async fn run(args: Args, config: config::Config) -> anyhow::Result<ExitCode> {
     let json = args.common.json;
     match args.verb {
@@ -61,7 +77,7 @@ async fn run(args: Args, config: config::Config) -> anyhow::Result<ExitCode> {
         Verb::Rebuild(rebuild) => operate::rebuild(*rebuild, &config, json).await,
         Verb::Verify(verify) => operate::verify(*verify, &config, json).await,
         Verb::Log { verb } => logverbs::run(verb, &config, json).await,
-        Verb::Completions { .. } => Ok(ExitCode::SUCCESS),
+        Verb::Completions { .. } | Verb::Man { .. } => Ok(ExitCode::SUCCESS),
         Verb::Say(_)
         | Verb::Tail(_)
         | Verb::Thread(_)

@@ -130,3 +130,8 @@ Examples:
   arbe completions bash > ~/.local/share/bash-completion/completions/arbe
   arbe completions zsh > \"${fpath[1]}/_arbe\"
   arbe completions fish > ~/.config/fish/completions/arbe.fish";
+
+pub(super) const MAN: &str = "\
+Examples:
+  arbe man | man -l -
+  arbe man ~/.local/share/man/man1 && man arbe-thread";
