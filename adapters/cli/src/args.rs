@@ -87,6 +87,7 @@ pub(crate) enum Verb {
     /// Show which agent the token belongs to, and its houses
     Whoami(Box<Remote>),
     /// Show each read model: version, position, lag, rate, state
+    #[command(long_about = help::PROJECTIONS_ABOUT, after_long_help = help::PROJECTIONS)]
     Projections(Box<Remote>),
     /// Build read models anew from the log, beside the ones that serve, and swap
     #[command(long_about = help::REBUILD_ABOUT, after_long_help = help::REBUILD)]
@@ -95,13 +96,17 @@ pub(crate) enum Verb {
     #[command(long_about = help::VERIFY_ABOUT, after_long_help = help::VERIFY)]
     Verify(Box<Verify>),
     /// Look at the log itself, with or without a running server
+    #[command(after_long_help = help::LOG)]
     Log {
         #[command(subcommand)]
         verb: LogVerb,
     },
     /// Print shell completions
     #[command(after_long_help = help::COMPLETIONS)]
-    Completions { shell: Shell },
+    Completions {
+        /// For which shell
+        shell: Shell,
+    },
     /// Print the manual page, or write one for each verb
     #[command(after_long_help = help::MAN)]
     Man {
@@ -125,7 +130,12 @@ impl Verb {
             Self::Env(on) => Some(&on.remote),
             Self::Sandbox(on) => Some(&on.remote),
             Self::Whoami(remote) | Self::Projections(remote) => Some(remote),
-            Self::Serve(_) | Self::Rebuild(_) | Self::Verify(_) | Self::Log { .. } | Self::Completions { .. } | Self::Man { .. } => None,
+            Self::Serve(_)
+            | Self::Rebuild(_)
+            | Self::Verify(_)
+            | Self::Log { .. }
+            | Self::Completions { .. }
+            | Self::Man { .. } => None,
         }
     }
 
@@ -163,6 +173,7 @@ pub(crate) enum LogVerb {
     },
     /// Print a stream: bytes as they are, JSON messages one per line
     Cat {
+        /// The stream's name, as `arbe log streams` lists it
         stream: String,
         /// Start at this offset instead of the beginning (`now` for the tail)
         #[arg(long, value_name = "OFFSET")]

@@ -103,6 +103,24 @@ Examples:
   arbe sandbox dead $box --reason 'the host went away'
   arbe sandbox resume $box";
 
+pub(super) const PROJECTIONS_ABOUT: &str = "\
+Show each read model: version, position, lag, rate, state.
+
+LAG counts the commits of the log that are not applied yet, SECONDS how long the oldest of them has been waiting. STATE is active (this \
+server feeds it), passive (another server does), rebuilding, waiting (for a database that does not answer; tried again by itself), \
+starting, or stopped: then ERROR names the event that cannot be applied, and what was applied before it is still served.";
+
+pub(super) const PROJECTIONS: &str = "\
+Examples:
+  arbe projections
+  arbe projections --json | jq 'select(.state == \"stopped\").error'";
+
+pub(super) const LOG: &str = "\
+Examples:
+  arbe log streams arbe-thread-
+  arbe log cat arbe-thread-k3v9 --follow
+  arbe log check --store s3://bucket/prefix";
+
 pub(super) const REBUILD_ABOUT: &str = "\
 Build read models anew from the log, beside the ones that serve, and swap.
 
