@@ -40,7 +40,7 @@ impl Platform {
         let runner = Runner::new(log.clone(), Arc::new(RowsProjector), database.rows.clone(), Pace::default());
         let queries = Queries::new(database.rows.clone(), runner.monitor());
         let runner = tokio::spawn(async move {
-            runner.run().await;
+            runner.keep().await;
         });
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
         app.started(Some(http_api::Platform { commands: commands.clone(), queries: queries.clone(), auth }));

@@ -74,6 +74,25 @@ impl<P: Projector, K: Copies<P::Change>> Runner<P, K> {
         }
     }
 
+    /// Runs for ever: after a stop it goes on when a copy is live that has come further, as a rebuild leaves one.
+    pub async fn keep(&self) -> std::convert::Infallible {
+        loop {
+            let stop = self.run().await;
+            while !self.is_beyond(&stop).await {
+                sleep(self.pace.retry_after * 4).await;
+            }
+            tracing::info!(projection = P::NAME, "another copy is live; following it");
+        }
+    }
+
+    async fn is_beyond(&self, stop: &Stop) -> bool {
+        match self.copies.live().await {
+            Ok(Live::Current(mut sink)) => sink.checkpoint().await.is_ok_and(|at| at.position() >= stop.position),
+            Ok(Live::Outdated { .. }) => true,
+            Err(_) => false,
+        }
+    }
+
     async fn wait(&self, error: &ReplayError) {
         tracing::warn!(projection = P::NAME, %error, "the projection waits");
         self.monitor.state(RunState::Waiting { error: error.to_string() });

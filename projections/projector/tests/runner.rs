@@ -40,6 +40,8 @@ struct Memory {
     copies: Arc<Mutex<BTreeMap<String, Copy>>>,
     /// Commits that end in an error after they were made.
     lost_replies: Arc<Mutex<u32>>,
+    /// Nothing is refused any more.
+    mended: Arc<Mutex<bool>>,
 }
 
 struct MemorySink {
@@ -63,7 +65,8 @@ impl Sink<String> for MemorySink {
     }
 
     async fn commit(&mut self, span: &Span, changes: Vec<String>) -> Result<(), SinkError> {
-        if let Some(change) = changes.iter().position(|said| said.ends_with("refused")) {
+        let mended = *self.memory.mended.lock().expect("a lock");
+        if let Some(change) = changes.iter().position(|said| said.ends_with("refused")).filter(|_| !mended) {
             return Err(SinkError::Refused { change, why: "not here".into() });
         }
         self.with(|copy| {
@@ -212,4 +215,27 @@ async fn a_rebuild_takes_the_place_of_the_live_copy_and_verify_tells_them_apart(
     assert!(!verify(&log, &Arc::new(Sayings), &memory, |_| {}).await.expect("a report").equal());
     let past = rebuild(&log, &Arc::new(Sayings), &memory, Until::Position(position - 1), |_| {}).await.expect("a copy");
     assert_eq!(memory.copy(&past.address).said.len(), 9);
+}
+
+#[tokio::test]
+async fn a_projection_that_stopped_goes_on_with_the_copy_that_a_rebuild_left() {
+    let (log, memory) = (log().await, Memory::default());
+    for (n, text) in (0..).zip(["one", "refused", "two"]) {
+        say(&log, n, text).await;
+    }
+    let runner = runner(&log, &memory);
+    let monitor = runner.monitor();
+    let task = tokio::spawn(async move { runner.keep().await });
+    while !matches!(monitor.status(0).state, RunState::Stopped { .. }) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    *memory.mended.lock().expect("a lock") = true;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(matches!(monitor.status(0).state, RunState::Stopped { .. }), "the live copy is the same");
+    rebuild(&log, &Arc::new(Sayings), &memory, Until::Head, |_| {}).await.expect("a rebuild");
+    let position = say(&log, 3, "three").await;
+    assert!(monitor.watermark().reached(position, Duration::from_secs(10)).await);
+    assert_eq!(memory.copy("live").said.len(), 4);
+    assert_eq!(monitor.status(position).state, RunState::Active);
+    task.abort();
 }

@@ -1,9 +1,12 @@
 //! What an operator sees: readiness, metrics, and a read model that goes no further.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use event_log::{Append, Change, Command, Log, Payload, StoreUrl};
 use http_api::App;
+use postgres_rows::{Rows, RowsProjector};
+use projector::{Until, rebuild};
 use serde_json::json;
 
 use crate::town::{Town, listen, options};
@@ -123,6 +126,14 @@ async fn a_read_model_that_cannot_go_on_says_so_and_keeps_serving() {
     let (status, ready) = text(&town.url, "/readyz").await;
     assert!(status == 200 && ready.contains("rows: ok, but stopped at position"), "{status} {ready}");
     assert!(!ready.contains(&poison), "{ready}");
+
+    let rows = Rows::connect(town.cluster.as_ref().unwrap().options(), 2).await.unwrap();
+    rebuild(&town.log, &Arc::new(RowsProjector), &rows, Until::Head, |_| {}).await.unwrap();
+    let position = town.post(&ada, &format!("{good}/entries"), &json!({ "text": "mended" })).await.json()["position"].clone();
+    let active = r#"arbe_projection_state{projection="rows",state="active"}"#;
+    eventually("the new copy is followed", async || value(&metrics(&town).await, active) == 1.0).await;
+    let there = town.get(&ada, &format!("/api/threads/{poison}?min_position={position}")).await;
+    assert_eq!(there.json()["name"], json!("poison"), "{there:?}");
     town.end().await;
 }
 

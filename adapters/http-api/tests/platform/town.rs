@@ -87,7 +87,7 @@ impl Town {
         let rows = Rows::connect(cluster.options(), 8).await.unwrap();
         let runner = Runner::new(log.clone(), Arc::new(RowsProjector), rows.clone(), Pace::default());
         let queries = Queries::new(rows, runner.monitor());
-        tokio::spawn(async move { runner.run().await });
+        tokio::spawn(async move { runner.keep().await });
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
         let (ada, bob) = (person(&commands, "ada").await, person(&commands, "bob").await);
         let platform = Platform { commands, queries, auth: auth::Options { key: KEY, issuer: setup.issuer } };
