@@ -200,6 +200,7 @@ impl Commands {
         if first_event != key.event_id(0) {
             return Err(CommandError::IdempotencyKeyReused);
         }
+        self.still_there(attempt, &spans)?;
         if self.inner.shared.fold.read().had_no_effect(&first_event) {
             attempt.commands.iter().find_map(without_effect).map_or(Ok(()), Err)?;
         }
@@ -208,6 +209,20 @@ impl Commands {
             entries.extend(self.read(span).await?);
         }
         Ok(Some(Done { position, made: attempt.made.clone(), entries }))
+    }
+
+    /// A receipt holds contents, so who has left the house since is refused like any outsider. Only the leaving itself is confirmed.
+    fn still_there(&self, attempt: &Attempt, spans: &[Span]) -> Result<(), Rejection> {
+        let Some(agent) = attempt.actor.agent() else { return Ok(()) };
+        let leaves = |command: &Command| matches!(command, Command::RemoveMember(it) if it.agent_id == agent);
+        let fold = self.inner.shared.fold.read();
+        if attempt.commands.iter().any(leaves) || spans.iter().all(|span| fold.world.may_read(&span.stream, agent)) {
+            return Ok(());
+        }
+        match decide_all(&fold.world, &attempt.actor, &attempt.commands) {
+            Err(rejection @ Rejection::NotFound { .. }) => Err(rejection),
+            Ok(_) | Err(_) => Err(Rejection::NotFound { what: "house" }),
+        }
     }
 
     async fn read(&self, span: &Span) -> Result<Vec<Recorded>, CommandError> {

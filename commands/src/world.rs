@@ -174,6 +174,15 @@ impl World {
         self.houses.get(house).is_some_and(|house| house.members.contains_key(&agent))
     }
 
+    /// The same for what is written in a stream. Everybody is in the directory.
+    pub(crate) fn may_read(&self, stream: &StreamName, agent: AgentId) -> bool {
+        match stream {
+            StreamName::Agents => true,
+            StreamName::House(id) | StreamName::Session(id, _) => self.is_member(id, agent),
+            StreamName::Thread(id) => self.thread(id).is_some_and(|thread| self.is_member(&thread.house_id, agent)),
+        }
+    }
+
     pub fn houses_of(&self, agent: AgentId) -> impl Iterator<Item = &HouseId> {
         self.index.houses_of.get(&agent).into_iter().flatten()
     }

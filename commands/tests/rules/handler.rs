@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use commands::command::{
-    AppendEntry, CreateEnvironment, CreateHouse, CreateThread, Delegate, DeleteEnvironment, FinishRun, Outcome, PinThread,
-    RegisterAgent, RenameThread, StartRun, TagThread, UntagThread,
+    AddMember, AppendEntry, CreateEnvironment, CreateHouse, CreateThread, Delegate, DeleteEnvironment, FinishRun, Outcome,
+    PinThread, RegisterAgent, RemoveMember, RenameThread, StartRun, TagThread, UntagThread,
 };
 use commands::{Actor, Command, CommandError, Commands, Done, Source};
 use event_log::{Append, Change, Log, Options, Payload, Store, StoreUrl};
-use events::{AgentId, HouseId, StreamName, ThreadId};
+use events::{AgentId, HouseId, Role, StreamName, ThreadId};
 use futures::future::join_all;
 
-use crate::scene::{self, AS_OWNER, BOT, OWNER, SYSTEM};
+use crate::scene::{self, AS_MEMBER, AS_OWNER, BOT, MEMBER, OWNER, SYSTEM};
 
 /// A clock and numbers that only go up, different in every server.
 #[derive(Debug)]
@@ -161,6 +161,44 @@ async fn a_retry_is_known_after_a_restart_and_on_another_server() {
     log.close().await;
     let elsewhere = start(&open(&store).await, 3);
     same(&first, &elsewhere.execute(AS_OWNER, chat(&id), Some("key")).await.unwrap());
+}
+
+#[tokio::test]
+async fn who_has_left_a_house_gets_no_receipts_from_it_any_more() {
+    let (log, commands) = alone().await;
+    let id = house(&commands).await;
+    commands.execute(SYSTEM, scene::human(MEMBER), None).await.unwrap();
+    commands.execute(AS_OWNER, scene::add_member(id.as_str(), MEMBER), None).await.unwrap();
+    let created = commands.execute(AS_MEMBER, chat(&id), Some("thread")).await.unwrap();
+    let said = say(&created.made.thread_id.clone().unwrap(), "mine");
+    commands.execute(AS_MEMBER, said.clone(), Some("said")).await.unwrap();
+    commands.execute(AS_MEMBER, environment(&id), Some("recipe")).await.unwrap();
+    let leave = RemoveMember { house_id: id.clone(), agent_id: MEMBER };
+    let left = commands.execute(AS_MEMBER, leave.clone(), Some("leave")).await.unwrap();
+    same(&left, &commands.execute(AS_MEMBER, leave, Some("leave")).await.unwrap());
+    let before = log.position();
+    let retries: [(Command, &str); 3] =
+        [(chat(&id).into(), "thread"), (said.into(), "said"), (environment(&id).into(), "recipe")];
+    for (command, key) in retries.clone() {
+        let error = commands.execute(AS_MEMBER, command, Some(key)).await.unwrap_err();
+        assert_eq!((error.code(), log.position()), ("not_found", before), "{key}");
+    }
+    commands.execute(AS_OWNER, scene::add_member(id.as_str(), MEMBER), None).await.unwrap();
+    same(&created, &commands.execute(AS_MEMBER, retries[0].0.clone(), Some("thread")).await.unwrap());
+}
+
+#[tokio::test]
+async fn who_was_sent_away_from_the_house_they_made_does_not_hear_of_it() {
+    let (_, commands) = alone().await;
+    house(&commands).await;
+    commands.execute(SYSTEM, scene::human(MEMBER), None).await.unwrap();
+    let create = CreateHouse { house_id: None, name: "theirs".to_owned(), owner: None };
+    let made = commands.execute(AS_MEMBER, create.clone(), Some("house")).await.unwrap().made.house_id.unwrap();
+    let owner = AddMember { role: Role::Owner, ..scene::add_member(made.as_str(), OWNER) };
+    commands.execute(AS_MEMBER, owner, None).await.unwrap();
+    commands.execute(AS_OWNER, RemoveMember { house_id: made, agent_id: MEMBER }, None).await.unwrap();
+    let error = commands.execute(AS_MEMBER, create, Some("house")).await.unwrap_err();
+    assert_eq!(error.code(), "not_found");
 }
 
 #[tokio::test]
