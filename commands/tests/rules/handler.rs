@@ -254,6 +254,21 @@ async fn fifty_talk_at_once_while_the_house_changes() {
     assert_eq!(said.iter().map(|entry| entry.id).collect::<BTreeSet<_>>().len(), said.len());
 }
 
+/// A try draws the id of its event, a command the id of what it makes, and a repeated try more. Without turns all but one of those
+/// that decide on the same house run into each other.
+#[tokio::test]
+async fn neighbours_who_change_one_house_take_turns() {
+    const MANY: u64 = 100;
+    let log = open(&store()).await;
+    let source = Arc::new(Counting { seed: 1, drawn: AtomicU64::new(0) });
+    let commands = Commands::start(log, source.clone());
+    let id = house(&commands).await;
+    let before = source.drawn.load(Ordering::Relaxed);
+    let all = join_all((0..MANY).map(|_| commands.execute(AS_OWNER, environment(&id), None))).await;
+    assert!(all.iter().all(Result::is_ok));
+    assert_eq!(source.drawn.load(Ordering::Relaxed) - before, 2 * MANY, "nobody had to try twice");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_fifty_that_start_a_run_one_does() {
     let (_, commands) = alone().await;
