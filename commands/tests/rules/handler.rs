@@ -9,7 +9,7 @@ use commands::command::{
     PinThread, RegisterAgent, RemoveMember, RenameThread, StartRun, TagThread, UntagThread,
 };
 use commands::{Actor, Command, CommandError, Commands, Done, Source};
-use event_log::{Append, Change, Log, Options, Payload, Store, StoreUrl};
+use event_log::{Append, Change, Create, Log, Options, Payload, Store, StoreUrl};
 use events::{AgentId, HouseId, Role, StreamName, ThreadId};
 use futures::future::join_all;
 
@@ -48,6 +48,26 @@ fn start(log: &Log, seed: u128) -> Commands {
 async fn alone() -> (Log, Commands) {
     let log = open(&store()).await;
     let commands = start(&log, 1);
+    (log, commands)
+}
+
+/// A server on a log that holds these entries.
+pub async fn on(entries: &[(StreamName, u64, events::Entry)]) -> (Log, Commands) {
+    let log = open(&store()).await;
+    for same in entries.chunk_by(|a, b| a.0 == b.0) {
+        let texts: Vec<_> = same.iter().map(|(_, _, entry)| entry.to_json()).collect();
+        let payload = Ok(Payload::messages(texts.iter().map(String::as_str)));
+        let content_type = Some("application/json".into());
+        let (stream, first, _) = &same[0];
+        let change = if *first == 0 {
+            Change::Create(Create { content_type, payload: Some(payload), ..Create::default() })
+        } else {
+            Change::Append(Append { content_type, payload, producer: None, stream_seq: None, close: false })
+        };
+        log.submit(event_log::Command::one(stream.to_string(), change)).await.unwrap();
+    }
+    let commands = start(&log, 1);
+    commands.caught_up().await.unwrap();
     (log, commands)
 }
 

@@ -1,4 +1,4 @@
-//! Every code, met. A new one without a case here fails the last test.
+//! Every code, met. A new one without a case here fails, and so does a constraint of the rows without one.
 
 use commands::CODES;
 use commands::command::{
@@ -20,13 +20,50 @@ macro_rules! refusals {
             }
         )*
 
-        #[test]
-        fn every_code_has_a_case() {
-            let met = [$($code),*];
-            let missing: Vec<_> = CODES.iter().filter(|code| !met.contains(code)).collect();
-            assert!(missing.is_empty(), "{missing:?}");
-        }
+        /// Name, code, and what comes to it.
+        const CASES: &[(&str, &str, fn(&mut Scene) -> &'static str)] = &[$((stringify!($name), $code, $case)),*];
     };
+}
+
+#[test]
+fn every_code_has_a_case() {
+    let missing: Vec<_> = CODES.iter().filter(|code| !CASES.iter().any(|(_, met, _)| met == *code)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// The lines of `migrations/README.md` that name a case here.
+#[test]
+fn every_constraint_of_the_rows_is_refused_under_its_code() {
+    let (_, table) = include_str!("../../../migrations/README.md").split_once("\n## Constraints\n").unwrap();
+    let lines = table.split("\n## ").next().unwrap().lines().filter(|line| line.starts_with("| `"));
+    let mut seen = 0;
+    for line in lines {
+        let cells: Vec<_> = line.trim_matches('|').split(" | ").map(|cell| cell.trim().trim_matches('`')).collect();
+        let [constraint, _, code, case] = cells[..] else { panic!("{line}") };
+        match code {
+            "bad_request" => assert_eq!(case, "over HTTP", "{constraint}"),
+            "none" => assert!(constraint.starts_with("reconciliation_"), "{constraint}"),
+            _ => assert!(CASES.iter().any(|(name, met, _)| (*name, *met) == (case, code)), "{constraint}: {code} by {case}"),
+        }
+        seen += 1;
+    }
+    assert!(seen > 30, "{seen}");
+}
+
+/// The same cases put to the shell on a real log, with and without an idempotency key.
+#[tokio::test]
+async fn what_is_refused_leaves_the_log_as_it_was() {
+    for (name, code, case) in CASES {
+        let mut scene = scene();
+        case(&mut scene);
+        let (actor, command) = scene.last_refused.clone().unwrap();
+        let (log, commands) = crate::handler::on(&scene.log).await;
+        for key in [None, Some("key")] {
+            let before = log.position();
+            let error = commands.execute(actor, command.clone(), key).await.expect_err(name);
+            assert_eq!((error.code(), log.position()), (*code, before), "{name}");
+        }
+    }
 }
 
 fn rename(id: &str, name: &str) -> RenameHouse {
@@ -78,6 +115,27 @@ refusals! {
         s.refused(AS_STRANGER, create_environment("other", "e"))
     };
     a_second_sandbox_of_an_id_is_refused_across_houses: "id_taken", |s| s.refused(AS_STRANGER, request("other", "s", "oe"));
+    a_second_thread_of_an_id_is_refused_across_houses: "id_taken", |s| s.refused(AS_STRANGER, chat("other", "t"));
+    a_second_environment_of_an_id_is_refused: "id_taken", |s| s.refused(AS_MEMBER, create_environment("h", "e"));
+    a_second_sandbox_of_an_id_is_refused: "id_taken", |s| s.refused(AS_MEMBER, request("h", "s", "e"));
+    a_second_secret_of_an_id_is_refused_across_houses: "id_taken", |s| {
+        s.given(AS_MEMBER, set_secret("x", "TOKEN"));
+        s.refused(AS_STRANGER, SetSecret { house_id: house("other"), ..set_secret("x", "TOKEN") })
+    };
+    an_agent_has_one_key_of_an_id: "id_taken", |s| {
+        s.given(AS_MEMBER, issue("k", 'a'));
+        s.refused(AS_MEMBER, issue("k", 'b'))
+    };
+    nobody_joins_a_house_that_is_not_there: "not_found", |s| s.refused(AS_OWNER, add_member("nowhere", MEMBER));
+    an_environment_is_of_a_house_that_is_there: "not_found", |s| s.refused(AS_OWNER, create_environment("nowhere", "n"));
+    a_secret_is_of_a_house_that_is_there: "not_found", |s| {
+        s.refused(AS_OWNER, SetSecret { house_id: house("nowhere"), ..set_secret("x", "TOKEN") })
+    };
+    a_sandbox_is_of_a_house_that_is_there: "not_found", |s| s.refused(AS_OWNER, request("nowhere", "n", "e"));
+    a_thread_is_of_a_house_that_is_there: "not_found", |s| s.refused(AS_OWNER, chat("nowhere", "n"));
+    a_key_is_of_an_agent_that_is_there: "agent_not_found", |s| {
+        s.refused(SYSTEM, IssueKey { agent_id: NOBODY, ..issue("k", 'a') })
+    };
     an_unknown_agent_does_not_become_a_member: "agent_not_found", |s| s.refused(AS_OWNER, add_member("h", NOBODY));
     a_thread_is_not_addressed_to_an_unknown_agent: "agent_not_found", |s| {
         s.refused(AS_MEMBER, CreateThread { parent_agent_id: Some(NOBODY), ..chat("h", "n") })

@@ -154,6 +154,7 @@ pub fn say(id: &str, text: &str) -> AppendEntry {
 pub struct Scene {
     pub world: World,
     pub log: Vec<(StreamName, u64, Entry)>,
+    pub last_refused: Option<(Actor, Command)>,
 }
 
 /// House `h` with an owner, a member and two bots, environment `e`, chat `t`, driven thread `d`, and sandbox `s` from `e`; house
@@ -200,11 +201,12 @@ impl Scene {
 
     #[track_caller]
     pub fn refused(&mut self, actor: Actor, command: impl Into<Command>) -> &'static str {
-        let (command, before) = (command.into(), self.world.clone());
+        let (command, before, length) = (command.into(), self.world.clone(), self.log.len());
         match self.ask(actor, &command) {
             Ok(events) => panic!("{command:?} is not refused: {events:?}"),
             Err(rejection) => {
-                assert_eq!(self.world, before);
+                assert_eq!((&self.world, self.log.len()), (&before, length));
+                self.last_refused = Some((actor, command));
                 rejection.code()
             }
         }
