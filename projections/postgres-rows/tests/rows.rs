@@ -1,5 +1,7 @@
 //! The rows on a real Postgres, started by the tests themselves.
 
+#[path = "rows/catalogue.rs"]
+mod catalogue;
 #[path = "rows/cluster.rs"]
 mod cluster;
 #[path = "rows/crash.rs"]
@@ -16,3 +18,5 @@ mod projected;
 mod rules;
 #[path = "rows/story.rs"]
 mod story;
+#[path = "rows/tenancy.rs"]
+mod tenancy;
