@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "platform/cluster.rs"]
+mod cluster;
 #[path = "platform/doors.rs"]
 mod doors;
+#[path = "platform/home.rs"]
+mod home;
 #[path = "platform/input.rs"]
 mod input;
 #[path = "platform/issuer.rs"]
@@ -14,6 +18,8 @@ mod live;
 mod operations;
 #[path = "platform/outsiders.rs"]
 mod outsiders;
+#[path = "platform/rules.rs"]
+mod rules;
 #[path = "platform/town.rs"]
 mod town;
 #[path = "platform/walk.rs"]

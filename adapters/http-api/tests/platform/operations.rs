@@ -127,7 +127,7 @@ async fn a_read_model_that_cannot_go_on_says_so_and_keeps_serving() {
     assert!(status == 200 && ready.contains("rows: ok, but stopped at position"), "{status} {ready}");
     assert!(!ready.contains(&poison), "{ready}");
 
-    let rows = Rows::connect(town.cluster.as_ref().unwrap().options(), 2).await.unwrap();
+    let rows = Rows::connect(town.options(), 2).await.unwrap();
     rebuild(&town.log, &Arc::new(RowsProjector), &rows, Until::Head, |_| {}).await.unwrap();
     let position = town.post(&ada, &format!("{good}/entries"), &json!({ "text": "mended" })).await.json()["position"].clone();
     let active = r#"arbe_projection_state{projection="rows",state="active"}"#;
@@ -139,10 +139,10 @@ async fn a_read_model_that_cannot_go_on_says_so_and_keeps_serving() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_ready_is_named() {
-    let Some(mut town) = Town::start().await else { return };
+    let Some(town) = Town::start().await else { return };
     ready(&town).await;
     assert_eq!(text(&town.url, "/readyz").await, (200, "log: ok\ncommands: ok\nrows: ok\n".into()));
-    town.cluster.take().unwrap().stop().await;
+    town.lose_database().await;
     let (status, told) = text(&town.url, "/readyz").await;
     assert_eq!((status, told.as_str()), (503, "log: ok\ncommands: ok\nrows: not ready: the database does not answer\n"));
 

@@ -8,15 +8,17 @@ use commands::{Actor, Commands, RealSource};
 use event_log::{Log, StoreUrl};
 use events::{AgentId, AgentKind};
 use http_api::{App, Platform, Server, auth};
-use postgres_rows::{Cluster, ClusterError, ClusterOptions, Rows, RowsProjector};
+use postgres_rows::{Rows, RowsProjector};
 use projector::{Pace, Runner};
 use queries::Queries;
 use reqwest::{Client, Method};
 use serde_json::Value;
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
-use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+
+use crate::cluster::{Shared, database};
 
 pub const KEY: [u8; 32] = [3; 32];
 
@@ -29,13 +31,15 @@ pub struct Setup {
 
 pub struct Town {
     pub url: String,
-    pub log: Log,
     client: Client,
     pub ada: Person,
     pub bob: Person,
+    pub log: Log,
+    pub commands: Commands,
+    pub rows: Rows,
     stop: watch::Sender<bool>,
-    pub cluster: Option<Cluster>,
-    _directory: TempDir,
+    cluster: Arc<Shared>,
+    database: String,
 }
 
 #[derive(Clone)]
@@ -72,43 +76,46 @@ impl Town {
     }
 
     pub async fn with(setup: Setup) -> Option<Self> {
-        let directory = tempfile::Builder::new().prefix("api-").tempdir_in("/tmp").unwrap();
-        std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let place = ClusterOptions { directory: directory.path().join("cluster"), binaries: Vec::new() };
-        let cluster = match Cluster::start(place).await {
-            Ok(cluster) => cluster,
-            Err(error @ ClusterError::NoBinaries { .. }) => {
-                eprintln!("skipped: {error}");
-                return None;
-            }
-            Err(error) => panic!("{error}"),
-        };
+        let (cluster, database, rows) = database().await?;
         let log = Log::open(StoreUrl::Memory.open(&[], true).unwrap(), event_log::Options::default()).await.unwrap();
-        let rows = Rows::connect(cluster.options(), 8).await.unwrap();
         let runner = Runner::new(log.clone(), Arc::new(RowsProjector), rows.clone(), Pace::default());
-        let queries = Queries::new(rows, runner.monitor());
+        let queries = Queries::new(rows.clone(), runner.monitor());
         tokio::spawn(async move { runner.keep().await });
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
         let (ada, bob) = (person(&commands, "ada").await, person(&commands, "bob").await);
-        let platform = Platform { commands, queries, auth: auth::Options { key: KEY, issuer: setup.issuer } };
+        let platform = Platform { commands: commands.clone(), queries, auth: auth::Options { key: KEY, issuer: setup.issuer } };
         let options = http_api::Options { secret: setup.secret.map(ToOwned::to_owned), ..options() };
         let app = App::open(log.clone(), Some(platform), options).await.unwrap();
         let (url, stop) = listen(app).await;
-        Some(Self { url, log, client: Client::new(), ada, bob, stop, cluster: Some(cluster), _directory: directory })
+        Some(Self { url, client: Client::new(), ada, bob, log, commands, rows, stop, cluster, database })
     }
 
-    pub async fn end(mut self) {
+    pub async fn end(self) {
         self.stop.send_replace(true);
-        if let Some(cluster) = self.cluster.take() {
-            cluster.stop().await;
-        }
+        self.rows.close().await;
     }
 
     /// As a superuser of the database.
     pub async fn sql(&self, statement: impl Into<String>) {
-        let cluster = self.cluster.as_ref().unwrap();
-        let mut connection = PgConnection::connect_with(&cluster.admin("arbe")).await.unwrap();
+        let mut connection = PgConnection::connect_with(&self.cluster.admin(&self.database)).await.unwrap();
         sqlx::raw_sql(AssertSqlSafe(statement.into())).execute(&mut connection).await.unwrap();
+    }
+
+    /// Where the rows are.
+    pub fn options(&self) -> PgConnectOptions {
+        self.cluster.options(&self.database)
+    }
+
+    /// Nobody reaches the rows any more.
+    pub async fn lose_database(&self) {
+        let mut connection = PgConnection::connect_with(&self.cluster.admin("postgres")).await.unwrap();
+        let name = &self.database;
+        for statement in [
+            format!("alter database {name} with allow_connections false"),
+            format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"),
+        ] {
+            sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
+        }
     }
 
     pub async fn send(&self, token: &str, method: &str, path: &str, body: Option<&str>, headers: &[(&str, &str)]) -> Reply {
