@@ -4,10 +4,16 @@
 
 #[path = "platform/cluster.rs"]
 mod cluster;
+#[path = "platform/deferred.rs"]
+mod deferred;
 #[path = "platform/doors.rs"]
 mod doors;
+#[path = "platform/flows.rs"]
+mod flows;
 #[path = "platform/home.rs"]
 mod home;
+#[path = "platform/houses.rs"]
+mod houses;
 #[path = "platform/input.rs"]
 mod input;
 #[path = "platform/issuer.rs"]
@@ -18,8 +24,14 @@ mod live;
 mod operations;
 #[path = "platform/outsiders.rs"]
 mod outsiders;
+#[path = "platform/requirements.rs"]
+mod requirements;
 #[path = "platform/rules.rs"]
 mod rules;
+#[path = "platform/status.rs"]
+mod status;
+#[path = "platform/streams.rs"]
+mod streams;
 #[path = "platform/town.rs"]
 mod town;
 #[path = "platform/walk.rs"]
