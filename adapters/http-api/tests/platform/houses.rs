@@ -71,6 +71,31 @@ async fn who_was_removed_gets_no_receipt_of_what_they_did_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_is_removed_stops_hearing_also_where_they_are_listening() {
+    let Some(home) = Home::start().await else { return };
+    home.join(&home.bob).await;
+    let door = format!("/api/threads/{}/stream?offset=now&live=", home.chat);
+    let (polls, listens) = (format!("{door}long-poll"), format!("{door}sse"));
+    let part = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        home.say(&home.ada, &home.chat, "before").await;
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        let again = home.town.get(&home.bob, &polls);
+        let send_away = async {
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            home.ask(&home.ada, "DELETE", &format!("/api/houses/{}/members/{}", home.house, home.bob.id), Value::Null).await;
+            home.say(&home.ada, &home.chat, "after").await;
+        };
+        tokio::join!(again, send_away).0
+    };
+    let (first, events, second) = tokio::join!(home.town.get(&home.bob, &polls), home.town.get(&home.bob, &listens), part);
+    assert_eq!(first.json()[0]["payload"]["text"], json!("before"));
+    assert_eq!(second.code(), (404, "not_found".into()));
+    assert!(events.text.contains("before") && !events.text.contains("after"), "{}", events.text);
+    home.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn membership_gives_everything_in_the_house_and_an_agent_may_be_in_many() {
     let Some(home) = Home::start().await else { return };
     let bob = home.bob.clone();
