@@ -97,7 +97,7 @@ impl Sessions {
             SessionEvent::Recorded(it) => session = session.take().or(Some(it.session)),
             SessionEvent::MessageRecorded(it) => messages.push(it.message),
         };
-        self.each(stream, |event| keep(event)).await?;
+        self.each(stream, &mut keep).await?;
         Ok(session.map(|session| (session, messages)))
     }
 

@@ -59,9 +59,18 @@ fn shared() -> Option<Arc<Shared>> {
         }
         Err(error) => panic!("{error}"),
     };
+    RUNTIME.block_on(hasten(&cluster));
     let shared = Arc::new(Shared { cluster: Some(cluster), _directory: directory });
     *slot = Arc::downgrade(&shared);
     Some(shared)
+}
+
+/// Nothing here need outlive a crash.
+async fn hasten(cluster: &Cluster) {
+    let mut conn = PgConnection::connect_with(&cluster.admin("postgres")).await.unwrap();
+    for statement in ["alter system set fsync = off", "select pg_reload_conf()"] {
+        sqlx::raw_sql(statement).execute(&mut conn).await.unwrap();
+    }
 }
 
 pub async fn database() -> Option<(Arc<Shared>, String, Rows)> {
