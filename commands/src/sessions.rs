@@ -52,27 +52,16 @@ impl Sessions {
         Self { log, source }
     }
 
+    /// Begins or goes on with the recording of a session.
+    pub async fn recorder(&self, house: &HouseId, session: &SessionId) -> Result<Recorder<'_>, CommandError> {
+        let stream = session_stream(house, session);
+        let known = self.known(&stream).await?;
+        Ok(Recorder { sessions: self, stream, known })
+    }
+
     /// Appends what is new of a session. A repeated call appends nothing.
-    pub async fn record(&self, house: &HouseId, mut recording: Recording) -> Result<Recorded, CommandError> {
-        let stream = session_stream(house, &recording.session_id);
-        let mut known = self.known(&stream).await?;
-        let rows = decide(&known, &recording).1;
-        for (message, row) in recording.messages.iter_mut().zip(&rows.messages) {
-            if *row == Row::New {
-                blobs::store(&self.log, message).await?;
-            }
-        }
-        for _ in 0..TRIES {
-            let (events, rows) = decide(&known, &recording);
-            if events.is_empty() {
-                return Ok(Recorded { position: self.log.position(), rows });
-            }
-            if let Some(position) = self.append(&stream, known.tail, &events).await? {
-                return Ok(Recorded { position, rows });
-            }
-            known = self.known(&stream).await?;
-        }
-        Err(CommandError::Conflict)
+    pub async fn record(&self, house: &HouseId, recording: Recording) -> Result<Recorded, CommandError> {
+        self.recorder(house, &recording.session_id).await?.record(recording).await
     }
 
     async fn known(&self, stream: &StreamName) -> Result<Known, CommandError> {
@@ -176,6 +165,39 @@ impl Sessions {
             expected = Some(expected.unwrap_or_default() + chunk.len() as u64);
         }
         Ok(Some(position))
+    }
+}
+
+/// Takes a session piece by piece, without reading again what it wrote.
+#[derive(Debug)]
+pub struct Recorder<'a> {
+    sessions: &'a Sessions,
+    stream: StreamName,
+    known: Known,
+}
+
+impl Recorder<'_> {
+    /// Appends what is new.
+    pub async fn record(&mut self, mut recording: Recording) -> Result<Recorded, CommandError> {
+        let log = &self.sessions.log;
+        let rows = decide(&self.known, &recording).1;
+        for (message, row) in recording.messages.iter_mut().zip(&rows.messages) {
+            if *row == Row::New {
+                blobs::store(log, message).await?;
+            }
+        }
+        for _ in 0..TRIES {
+            let (events, rows) = decide(&self.known, &recording);
+            if events.is_empty() {
+                return Ok(Recorded { position: log.position(), rows });
+            }
+            if let Some(position) = self.sessions.append(&self.stream, self.known.tail, &events).await? {
+                events.into_iter().for_each(|event| self.known.add(event));
+                return Ok(Recorded { position, rows });
+            }
+            self.known = self.sessions.known(&self.stream).await?;
+        }
+        Err(CommandError::Conflict)
     }
 }
 
