@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use postgres_rows::{Cluster, ClusterError, ClusterOptions};
 use tempfile::TempDir;
@@ -105,15 +106,15 @@ fn encrypted_only(directory: &Path, binary: &PathBuf, data: &Path, port: u16) ->
     if owner.uid() != std::fs::metadata("/proc/self").unwrap().uid() {
         command.uid(owner.uid()).gid(owner.gid());
     }
-    let postgres = Ended(command.env_clear().current_dir("/").stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
-    let answers = || std::net::TcpStream::connect(("localhost", port)).is_ok();
-    assert!(
-        (0..500).any(|_| answers() || {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            false
-        }),
-        "postgres answers"
-    );
+    let log = directory.join("postgres.log");
+    command.env_clear().current_dir("/").stdout(Stdio::null()).stderr(std::fs::File::create(&log).unwrap());
+    let postgres = Ended(command.spawn().unwrap());
+    let ready = || std::fs::read_to_string(&log).unwrap().contains("ready to accept connections");
+    let started = Instant::now();
+    while !ready() {
+        assert!(started.elapsed() < Duration::from_secs(30), "{}", std::fs::read_to_string(&log).unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+    }
     postgres
 }
 
