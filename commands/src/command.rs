@@ -36,6 +36,8 @@ macro_rules! commands {
         }
 
         impl Command {
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
             #[must_use]
             pub fn name(&self) -> &'static str {
                 match self {

@@ -161,25 +161,28 @@ pub struct Scene {
 /// `other` of a stranger with environment `oe`, thread `ot` and sandbox `os`.
 pub fn scene() -> Scene {
     let mut scene = Scene::default();
-    for id in [OWNER, MEMBER, STRANGER] {
-        scene.given(SYSTEM, human(id));
+    for (actor, command) in opening() {
+        scene.given(actor, command);
     }
-    for id in [BOT, OTHER_BOT] {
-        scene.given(SYSTEM, bot(id));
-    }
-    scene.given(SYSTEM, create_house("h", OWNER));
-    for id in [MEMBER, BOT, OTHER_BOT] {
-        scene.given(AS_OWNER, add_member("h", id));
-    }
-    scene.given(AS_OWNER, create_environment("h", "e"));
-    scene.given(AS_MEMBER, chat("h", "t"));
-    scene.given(AS_MEMBER, driven("h", "d"));
-    scene.given(AS_MEMBER, request("h", "s", "e"));
-    scene.given(SYSTEM, create_house("other", STRANGER));
-    scene.given(AS_STRANGER, create_environment("other", "oe"));
-    scene.given(AS_STRANGER, chat("other", "ot"));
-    scene.given(AS_STRANGER, request("other", "os", "oe"));
     scene
+}
+
+/// What makes the scene.
+pub fn opening() -> Vec<(Actor, Command)> {
+    let mut made: Vec<(Actor, Command)> = Vec::new();
+    made.extend([OWNER, MEMBER, STRANGER].map(|id| (SYSTEM, human(id).into())));
+    made.extend([BOT, OTHER_BOT].map(|id| (SYSTEM, bot(id).into())));
+    made.push((SYSTEM, create_house("h", OWNER).into()));
+    made.extend([MEMBER, BOT, OTHER_BOT].map(|id| (AS_OWNER, add_member("h", id).into())));
+    made.push((AS_OWNER, create_environment("h", "e").into()));
+    made.push((AS_MEMBER, chat("h", "t").into()));
+    made.push((AS_MEMBER, driven("h", "d").into()));
+    made.push((AS_MEMBER, request("h", "s", "e").into()));
+    made.push((SYSTEM, create_house("other", STRANGER).into()));
+    made.push((AS_STRANGER, create_environment("other", "oe").into()));
+    made.push((AS_STRANGER, chat("other", "ot").into()));
+    made.push((AS_STRANGER, request("other", "os", "oe").into()));
+    made
 }
 
 impl Scene {
