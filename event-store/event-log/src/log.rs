@@ -250,6 +250,11 @@ impl Log {
         if self.is_owner() && self.core.heard_lately() {
             return Ok(());
         }
+        self.looked().await
+    }
+
+    /// The same with a look at the store in any case, for whom a moment ago is too long ago: an owner may just have been deposed.
+    pub async fn looked(&self) -> Result<(), FetchError> {
         let (done, refreshed) = oneshot::channel();
         let asked = async { self.inner.requests.send(Request::Refresh(done)).await.is_ok() && refreshed.await.is_ok() };
         match tokio::time::timeout(REFRESH_PATIENCE, asked).await {
