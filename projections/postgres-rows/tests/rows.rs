@@ -4,8 +4,6 @@
 mod catalogue;
 #[path = "rows/cluster.rs"]
 mod cluster;
-#[path = "rows/crash.rs"]
-mod crash;
 #[path = "rows/house.rs"]
 mod house;
 #[path = "rows/live.rs"]
@@ -16,6 +14,8 @@ mod postgres;
 mod projected;
 #[path = "rows/rules.rs"]
 mod rules;
+#[path = "rows/running.rs"]
+mod running;
 #[path = "rows/story.rs"]
 mod story;
 #[path = "rows/tenancy.rs"]

@@ -8,8 +8,8 @@ use postgres_rows::{Cluster, ClusterError, ClusterOptions, Rows, RowsProjector};
 use projector::verify;
 
 use crate::house::Town;
-use crate::live::run;
 use crate::postgres::{directory, options, unless_missing};
+use crate::running::run;
 use crate::story::Story;
 
 fn pid(cluster: &Cluster) -> i32 {

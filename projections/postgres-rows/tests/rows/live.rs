@@ -3,48 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use event_log::Log;
 use events::StreamName;
 use events::house as h;
 use events::thread as t;
-use postgres_rows::{Rows, RowsProjector};
-use projector::{Checkpoint, Copies, Live, Monitor, Pace, RunState, Runner, Sink, SinkError, Span, Sums, Until, rebuild, verify};
-use tokio::task::JoinHandle;
+use postgres_rows::RowsProjector;
+use projector::{Checkpoint, Copies, Live, Pace, RunState, Runner, Sink, SinkError, Span, Until, rebuild, verify};
 
 use crate::house::Town;
 use crate::postgres::database;
+use crate::running::{PACE, live_sums, run};
 use crate::story::{Story, house, in_house, in_thread, thread};
-
-pub const PACE: Pace =
-    Pace { look_every: Duration::from_millis(5), patience: Duration::from_secs(5), retry_after: Duration::from_millis(20) };
-
-pub struct Running {
-    pub monitor: Monitor,
-    pub task: JoinHandle<projector::Stop>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-pub fn run(log: &Log, rows: &Rows) -> Running {
-    let runner = Runner::new(log.clone(), Arc::new(RowsProjector), rows.clone(), PACE);
-    let monitor = runner.monitor();
-    Running { monitor, task: tokio::spawn(async move { runner.run().await }) }
-}
-
-impl Running {
-    pub async fn reaches(&self, position: u64) {
-        let reached = self.monitor.watermark().reached(position, Duration::from_secs(30)).await;
-        assert!(reached, "{:?}", self.monitor.status(position));
-    }
-}
-
-pub async fn live_sums(rows: &Rows) -> (Checkpoint, Sums) {
-    rows.live_sums().await.expect("sums").expect("a live copy")
-}
 
 #[tokio::test]
 async fn rebuilding_gives_what_following_gave() {

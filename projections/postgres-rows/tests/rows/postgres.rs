@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 use postgres_rows::{Cluster, ClusterError, ClusterOptions, Rows};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -57,17 +58,27 @@ fn shared() -> Option<Arc<Shared>> {
     }
     let directory = directory();
     let cluster = unless_missing(RUNTIME.block_on(Cluster::start(options(&directory))))?;
+    RUNTIME.block_on(hurry(&cluster));
     let shared = Arc::new(Shared { cluster: Some(cluster), _directory: directory });
     *slot = Arc::downgrade(&shared);
     Some(shared)
 }
 
-pub struct Database {
-    pub rows: Rows,
+/// No test cuts the power.
+async fn hurry(cluster: &Cluster) {
+    let mut conn = PgConnection::connect_with(&cluster.admin("postgres")).await.expect("a connection");
+    for set in ["alter system set fsync = off", "alter system set full_page_writes = off", "select pg_reload_conf()"] {
+        sqlx::raw_sql(AssertSqlSafe(set)).execute(&mut conn).await.expect("a setting");
+    }
+}
+
+/// An empty database.
+pub struct Ground {
+    pub options: PgConnectOptions,
     _shared: Arc<Shared>,
 }
 
-pub async fn database() -> Option<Database> {
+pub async fn ground() -> Option<Ground> {
     let shared = tokio::task::spawn_blocking(shared).await.expect("a cluster")?;
     let name = format!("t{}", DATABASES.fetch_add(1, Ordering::Relaxed));
     let cluster = shared.cluster.as_ref().expect("a running cluster");
@@ -77,6 +88,16 @@ pub async fn database() -> Option<Database> {
         sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut conn).await.expect("a database");
     }
     let options = cluster.options().database(&name);
-    let rows = Rows::connect(options, 8).await.expect("a migrated database");
-    Some(Database { rows, _shared: shared })
+    Some(Ground { options, _shared: shared })
+}
+
+pub struct Database {
+    pub rows: Rows,
+    _ground: Ground,
+}
+
+pub async fn database() -> Option<Database> {
+    let ground = ground().await?;
+    let rows = Rows::connect(ground.options.clone(), 8).await.expect("a migrated database");
+    Some(Database { rows, _ground: ground })
 }

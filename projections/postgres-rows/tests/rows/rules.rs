@@ -6,8 +6,8 @@ use events::{AgentKind, JsonObject, KeyHash, KeyId, Role, Runtime, SecretId, Uui
 use postgres_rows::Rows;
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
 
-use crate::live::{Running, run};
 use crate::postgres::{Database, database};
+use crate::running::{Running, run};
 use crate::story::{Story, agent, environment, house, in_directory, in_house, in_thread, sandbox, thread};
 
 /// Two houses with one of everything: h0 with t0 (a chat) and t1 (driven by agent 0, child of t0, on s0), h1 with t2.
