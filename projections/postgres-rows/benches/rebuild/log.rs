@@ -1,26 +1,18 @@
-//! Rebuilds the rows of a log of many events, and compares with a COPY of the same rows. `cargo bench -p postgres-rows -- 1000000`.
-
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints and may die")]
+//! A log of many events over many threads, the same on every run.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use event_log::{Append, Change, Command, Create, Log, Options, Payload, StoreUrl};
+use event_log::{Append, Change, Command, Create, Log, Payload};
 use events::house as h;
 use events::thread as t;
 use events::{
     AgentId, AgentKind, Chat, Content, Entry, EnvironmentId, Event, EventId, HouseId, JsonObject, Role, Runtime, StreamName,
     ThreadId, ThreadStatus, Ulid, Uuid, directory as d, dispatch,
 };
-use postgres_rows::{Cluster, ClusterOptions, Rows, RowsProjector};
-use projector::{Until, rebuild, verify};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-const HOUSES: u64 = 100;
+pub const HOUSES: u64 = 100;
 const THREADS: u64 = 10_000;
 const PER_COMMIT: usize = 400;
-const TABLES: [&str; 9] =
-    ["houses", "agents", "agent_keys", "members", "environments", "secrets", "sandboxes", "threads", "reconciliation"];
 
 struct Writer {
     log: Log,
@@ -61,7 +53,7 @@ impl Writer {
     }
 }
 
-fn house(n: u64) -> HouseId {
+pub fn house(n: u64) -> HouseId {
     HouseId::new(&format!("house{n:04}")).unwrap()
 }
 
@@ -73,7 +65,7 @@ fn bot(n: u64) -> AgentId {
     AgentId(Uuid::from_u128(u128::from(n) + 1))
 }
 
-async fn write(log: &Log, events: u64) {
+pub async fn write(log: &Log, events: u64) {
     let mut writer = Writer { log: log.clone(), told: 0, waiting: Vec::new(), held: 0 };
     for n in 0..HOUSES {
         let (kind, runtime) = (AgentKind::Bot, Some(Runtime::new("pi").unwrap()));
@@ -129,78 +121,4 @@ fn event(thread: u64, kind: u64, n: u64) -> Event {
                 .into()
         }
     }
-}
-
-fn resident_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() / 1024
-}
-
-/// Server-side COPY of every table out of one copy and into an empty one.
-async fn copy(cluster: &Cluster, from: &str, to: &str) -> f64 {
-    let options = cluster.admin("arbe");
-    let directory = options.get_socket().unwrap().clone();
-    let mut conn = PgConnection::connect_with(&options).await.unwrap();
-    for table in TABLES {
-        let out = format!("copy {from}.{table} to '{}/{table}.copy'", directory.display());
-        sqlx::raw_sql(AssertSqlSafe(out)).execute(&mut conn).await.unwrap();
-    }
-    let started = Instant::now();
-    for table in TABLES {
-        let back = format!("copy {to}.{table} from '{}/{table}.copy'", directory.display());
-        sqlx::raw_sql(AssertSqlSafe(back)).execute(&mut conn).await.unwrap();
-    }
-    started.elapsed().as_secs_f64()
-}
-
-#[tokio::main]
-async fn main() {
-    let events = std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(1_000_000);
-    let directory = tempfile::Builder::new().prefix("rebuild-").tempdir_in("/tmp").unwrap();
-    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let cluster = ClusterOptions { directory: directory.path().join("cluster"), binaries: Vec::new() };
-    let cluster = match Cluster::start(cluster).await {
-        Ok(cluster) => cluster,
-        Err(error) => return println!("skipped: {error}"),
-    };
-    let rows = Rows::connect(cluster.options(), 4).await.unwrap();
-    let store = StoreUrl::File(directory.path().join("log")).open(&[], true).unwrap();
-    let log = Log::open(store, Options::default()).await.unwrap();
-
-    let started = Instant::now();
-    write(&log, events).await;
-    println!("wrote     {events} events in {:.1} s", started.elapsed().as_secs_f64());
-
-    let projector = Arc::new(RowsProjector);
-    let mut memory = Vec::new();
-    let mut batches = 0_u32;
-    let started = Instant::now();
-    let rebuilt = rebuild(&log, &projector, &rows, Until::Head, |_| {
-        batches += 1;
-        memory.push(resident_mib());
-    });
-    let rebuilt = rebuilt.await.unwrap();
-    let spent = started.elapsed().as_secs_f64();
-    println!("rebuilt   {:.0} events/s ({spent:.2} s, {batches} batches)", events as f64 / spent);
-    let quarters: Vec<u64> = (1..=4).map(|quarter| memory[(memory.len() * quarter / 4).saturating_sub(1)]).collect();
-    println!("memory    {quarters:?} MiB at each quarter");
-
-    let mut conn = PgConnection::connect_with(&cluster.admin("arbe")).await.unwrap();
-    let count = AssertSqlSafe(format!(
-        "select (select count(*) from {0}.threads) + (select count(*) from {0}.reconciliation)",
-        rebuilt.address
-    ));
-    let count: i64 = sqlx::query_scalar(count).fetch_one(&mut conn).await.unwrap();
-    let empty = rebuild(&log, &projector, &rows, Until::Position(0), |_| {}).await.unwrap();
-    let copied = copy(&cluster, &rebuilt.address, &empty.address).await;
-    println!("copied    {count} threads and reconciliation rows in {copied:.2} s");
-    println!("ratio     {:.1} (time of the rebuild to time of the COPY of its rows)", spent / copied);
-
-    let started = Instant::now();
-    let report = verify(&log, &projector, &rows, |_| {}).await.unwrap();
-    println!("verified  equal: {} in {:.2} s", report.equal(), started.elapsed().as_secs_f64());
-    rows.close().await;
-    log.close().await;
-    cluster.stop().await;
 }
