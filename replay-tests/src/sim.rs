@@ -32,7 +32,7 @@ use client::Client;
 use env::Env;
 use fold::Fold;
 use history::{Answer, History};
-use net::{Net, SERVERS};
+pub use net::{Net, SERVERS, Up};
 use plan::Plan;
 use rng::Rng;
 
@@ -80,32 +80,91 @@ pub fn run_sabotaged(seed: u64, fault: Sabotage) -> Run {
     run
 }
 
+/// The cluster of a seed under other clients: `work` asks the servers while they fail. In the end all is calm, and every server is
+/// held against the log.
+pub fn run_under<W: Future<Output = ()>>(seed: u64, work: impl FnOnce(Arc<Net>) -> W) -> (Arc<InMemory>, Vec<String>) {
+    let mut rng = Rng::new(seed);
+    let plan = Plan::draw(&mut rng);
+    block_on(async {
+        let stage = Stage::set(plan, rng, false).await;
+        stage.act(work(stage.net.clone())).await;
+        stage.judge(&stage.fold().await).await;
+        (stage.objects.clone(), stage.env.finish().2)
+    })
+}
+
 async fn simulate(seed: u64, plan: Plan, rng: Rng, trace: bool) -> Run {
-    let env = Env::new(plan, rng, trace);
-    let objects = Arc::new(InMemory::new());
-    let random = || env.draw(Rng::number);
-    let slots = Arc::new(ObjectSlots::new(objects.clone(), ObjectSlots::remote_pace()));
-    let store = Store { slots, objects: objects.clone(), url: "memory:".into() };
-    let cluster = Cluster::load_or_create(&store, &random).await.expect("memory is an honest store");
-    let net = Net::new(env.clone());
+    let stage = Stage::set(plan, rng, trace).await;
+    let Stage { env, objects, net, .. } = &stage;
     let history = Arc::new(History::default());
-    for server in 0..SERVERS {
-        tokio::spawn(server::serve(net.clone(), objects.clone(), server));
-    }
-    let chaos = tokio::spawn(server::chaos(net.clone()));
     let follower = tokio::spawn(follow(net.clone(), history.clone()));
-    let mut clients: JoinSet<()> = (0..env.plan.clients).map(|id| client(&net, &history, id).run()).collect();
-    let all = async { while clients.join_next().await.is_some() {} };
-    if tokio::time::timeout(PATIENCE, all).await.is_err() {
-        env.problem("clients are stuck".into());
-    }
-    env.calm_down();
-    let _ = chaos.await;
-    tokio::time::sleep(AFTERMATH).await;
-    settle(&net).await;
+    let mut clients: JoinSet<()> = (0..env.plan.clients).map(|id| client(net, &history, id).run()).collect();
+    stage.act(async { while clients.join_next().await.is_some() {} }).await;
     follower.abort();
-    judge(&env, &net, &history, &objects, &cluster).await;
-    report(seed, &env, &net, &history, &objects).await
+    let fold = stage.fold().await;
+    if let Some(fold) = &fold {
+        verdict::hold_against(&history, fold).into_iter().for_each(|wrong| env.problem(wrong));
+    }
+    stage.judge(&fold).await;
+    report(seed, env, net, &history, objects).await
+}
+
+/// The servers of a run and what happens to them.
+struct Stage {
+    env: Arc<Env>,
+    objects: Arc<InMemory>,
+    cluster: Cluster,
+    net: Arc<Net>,
+}
+
+impl Stage {
+    async fn set(plan: Plan, rng: Rng, trace: bool) -> Self {
+        let env = Env::new(plan, rng, trace);
+        let objects = Arc::new(InMemory::new());
+        let random = || env.draw(Rng::number);
+        let slots = Arc::new(ObjectSlots::new(objects.clone(), ObjectSlots::remote_pace()));
+        let store = Store { slots, objects: objects.clone(), url: "memory:".into() };
+        let cluster = Cluster::load_or_create(&store, &random).await.expect("memory is an honest store");
+        let net = Net::new(env.clone());
+        for server in 0..SERVERS {
+            tokio::spawn(server::serve(net.clone(), objects.clone(), server));
+        }
+        Self { env, objects, cluster, net }
+    }
+
+    async fn act(&self, clients: impl Future<Output = ()>) {
+        let chaos = tokio::spawn(server::chaos(self.net.clone()));
+        if tokio::time::timeout(PATIENCE, clients).await.is_err() {
+            self.env.problem("clients are stuck".into());
+        }
+        self.env.calm_down();
+        let _ = chaos.await;
+        tokio::time::sleep(AFTERMATH).await;
+        settle(&self.net).await;
+    }
+
+    async fn fold(&self) -> Option<Fold> {
+        match Fold::of(&self.objects).await {
+            Ok(fold) => Some(fold),
+            Err(what) => {
+                self.env.problem(format!("the log does not fold: {what}"));
+                None
+            }
+        }
+    }
+
+    async fn judge(&self, fold: &Option<Fold>) {
+        let Some(fold) = fold else { return };
+        let audit = Audit { env: &self.env, objects: &self.objects, cluster: &self.cluster, fold };
+        for server in 0..SERVERS {
+            match self.net.get(server) {
+                Some(up) => audit.server(&format!("server {server}"), &up.log).await,
+                None => self.env.problem(format!("server {server} does not come back")),
+            }
+        }
+        audit.check().await;
+        audit.newcomers().await;
+    }
 }
 
 fn client(net: &Arc<Net>, history: &Arc<History>, id: u64) -> Client {
@@ -150,23 +209,6 @@ async fn settle(net: &Net) {
     for _ in 0..64 {
         tokio::task::yield_now().await;
     }
-}
-
-async fn judge(env: &Arc<Env>, net: &Arc<Net>, history: &History, objects: &Arc<InMemory>, cluster: &Cluster) {
-    let fold = match Fold::of(objects).await {
-        Ok(fold) => fold,
-        Err(what) => return env.problem(format!("the log does not fold: {what}")),
-    };
-    verdict::hold_against(history, &fold).into_iter().for_each(|wrong| env.problem(wrong));
-    let audit = Audit { env, objects, cluster, fold: &fold };
-    for server in 0..SERVERS {
-        match net.get(server) {
-            Some(up) => audit.server(&format!("server {server}"), &up.log).await,
-            None => env.problem(format!("server {server} does not come back")),
-        }
-    }
-    audit.check().await;
-    audit.newcomers().await;
 }
 
 async fn report(seed: u64, env: &Env, net: &Net, history: &History, objects: &InMemory) -> Run {

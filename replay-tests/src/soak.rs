@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-mod http;
+pub mod http;
 
 use self::http::request;
 use crate::s3::{Faults, S3Server};

@@ -39,6 +39,10 @@ impl ArbeServer {
         &self.store
     }
 
+    pub fn data_dir(&self) -> PathBuf {
+        data(&self.directory)
+    }
+
     pub fn kill9(&mut self) -> Result<()> {
         self.process.kill()
     }
@@ -80,11 +84,12 @@ fn spawn(directory: &TempDir, store: &str, env: &[(String, String)], flags: &[St
         command.env_remove(key);
     }
     command
-        .args(["serve", "--listen", "127.0.0.1:0", "--store", store, "--database-url", "none", "--data-dir"])
-        .arg(directory.path().join("data"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--store", store, "--data-dir"])
+        .arg(data(directory))
         .args(["--long-poll-timeout", "500ms"])
         .args(flags)
         .env("HOME", directory.path())
+        .env("ARBE_DATABASE_URL", "none")
         .envs(env.iter().map(|(key, value)| (key, value)));
     Process::spawn(command, &log_file(directory))
 }
@@ -92,6 +97,10 @@ fn spawn(directory: &TempDir, store: &str, env: &[(String, String)], flags: &[St
 /// What the developer's shell says about stores and about arbe must not reach the server under test.
 fn configures(variable: &str) -> bool {
     ["ARBE_", "AWS_", "AZURE_", "GOOGLE_", "XDG_"].iter().any(|prefix| variable.starts_with(prefix))
+}
+
+fn data(directory: &TempDir) -> PathBuf {
+    directory.path().join("data")
 }
 
 fn log_file(directory: &TempDir) -> PathBuf {

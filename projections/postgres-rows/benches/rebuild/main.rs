@@ -15,7 +15,7 @@ use postgres_rows::{Cluster, ClusterOptions, Rows, RowsProjector};
 use projector::{Copies, Sums, Until, rebuild, verify};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use process::{Rebuild, Site};
+use process::{Done, Rebuild, Site};
 use reader::Reader;
 
 const KILLS: u32 = 6;
@@ -48,7 +48,7 @@ async fn live_schema(rows: &Rows) -> String {
 }
 
 /// A rebuild in a process of its own while a reader asks the live copy.
-async fn rebuild_while_serving(site: &Site, rows: &Rows, events: u64) -> f64 {
+async fn rebuild_while_serving(site: &Site, rows: &Rows, events: u64) -> Done {
     let reader = Reader::start(rows.clone());
     let done = Rebuild::start(site).finish().await;
     println!("rebuilt   {:.0} events/s ({:.2} s, {:.2} s with opening)", events as f64 / done.seconds, done.seconds, done.whole);
@@ -56,17 +56,18 @@ async fn rebuild_while_serving(site: &Site, rows: &Rows, events: u64) -> f64 {
     let at = |tenth: usize| memory[(memory.len() * tenth / 10).min(memory.len() - 1)];
     println!("memory    {:?} MiB at each tenth", (1..=10).map(at).collect::<Vec<_>>());
     reader.finish().await;
-    done.seconds
+    done
 }
 
-/// Kills rebuilds at moments spread by chance over their length, then lets one finish.
-async fn kill_and_begin_again(site: &Site, rows: &Rows, seconds: f64, expected: &Sums) {
+/// Kills rebuilds at moments that chance chooses, each of which goes on where the one before was, then lets one finish.
+async fn kill_and_begin_again(site: &Site, rows: &Rows, once: &Done, expected: &Sums) {
     let before = live_schema(rows).await;
-    let mut seed = Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id());
+    let mut seed = u64::from(std::process::id());
+    let most = once.whole - once.seconds + once.seconds / f64::from(KILLS);
     let mut at = Vec::new();
     for _ in 0..KILLS {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let moment = seconds * (seed >> 40) as f64 / (1_u64 << 24) as f64;
+        let moment = most * (seed >> 40) as f64 / (1_u64 << 24) as f64;
         Rebuild::start(site).kill_after(Duration::from_secs_f64(moment)).await;
         at.push((moment * 100.0).round() / 100.0);
         assert_eq!(live_schema(rows).await, before, "the old copy serves");
@@ -109,13 +110,13 @@ async fn main() {
     println!("first     {:.0} events/s, with nobody else there", events as f64 / started.elapsed().as_secs_f64());
     let expected = sums(&rows).await;
 
-    let spent = rebuild_while_serving(&site, &rows, events).await;
+    let once = rebuild_while_serving(&site, &rows, events).await;
     assert_eq!(sums(&rows).await, expected);
     let empty = rebuild(&log, &projector, &rows, Until::Position(0), |_| {}).await.unwrap();
     let copied = copy(&cluster, &live_schema(&rows).await, &empty.address).await;
-    println!("ratio     {:.1} (time of the rebuild to {copied:.2} s for a COPY of its rows)", spent / copied);
+    println!("ratio     {:.1} (time of the rebuild to {copied:.2} s for a COPY of its rows)", once.seconds / copied);
 
-    kill_and_begin_again(&site, &rows, spent, &expected).await;
+    kill_and_begin_again(&site, &rows, &once, &expected).await;
     let started = Instant::now();
     let report = verify(&log, &projector, &rows, |_| {}).await.unwrap();
     assert!(report.equal(), "{report:?}");

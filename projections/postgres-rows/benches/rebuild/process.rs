@@ -64,6 +64,7 @@ impl Rebuild {
             tokio::time::sleep(LOOK_EVERY).await;
         };
         assert!(status.success());
+        memory.retain(|mib| *mib > 0);
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         Done { seconds: text.trim().parse().unwrap(), whole: self.started.elapsed().as_secs_f64(), memory }
