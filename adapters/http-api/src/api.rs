@@ -32,9 +32,11 @@ mod houses;
 mod runs;
 mod sandboxes;
 mod server;
+mod strict;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod words;
 
 use docs::Routes;
 use error::ApiError;

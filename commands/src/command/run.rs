@@ -65,7 +65,7 @@ pub struct FinishRun {
 pub struct Failure {
     pub error_class: String,
     pub message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "events::whole", skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
 }
 

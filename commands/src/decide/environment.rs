@@ -52,6 +52,7 @@ pub(super) fn bind_secret(draft: &mut Draft<'_>, command: &BindSecret) -> Result
 
 pub(super) fn unbind_secret(draft: &mut Draft<'_>, command: &UnbindSecret) -> Result<(), Rejection> {
     let (_, environment) = subject(draft, &command.environment_id)?;
+    bounds::secret_name(&command.name)?;
     if environment.secret_bindings.contains_key(&command.name) {
         let (environment_id, name) = (command.environment_id.clone(), command.name.clone());
         draft.append_house(&environment.house_id, SecretUnbound { environment_id, name });

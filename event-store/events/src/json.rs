@@ -75,6 +75,15 @@ impl JsonSchema for Json {
     }
 }
 
+/// A whole number, if there is one. JSON does not tell `1.0` from `1`.
+pub fn whole<'de, T: TryFrom<i64>, D: Deserializer<'de>>(field: D) -> Result<Option<T>, D::Error> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let Some(number) = Option::<serde_json::Number>::deserialize(field)? else { return Ok(None) };
+    let float = || number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= EXACT).map(|float| float as i64);
+    let whole = number.as_i64().or_else(float).and_then(|whole| T::try_from(whole).ok());
+    whole.map(Some).ok_or_else(|| de::Error::custom(format_args!("{number} is not a whole number in range")))
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON object")]
 pub struct NotAnObject;

@@ -29,7 +29,7 @@ pub use entry::{DecodeError, Entry};
 pub use event::{Event, Family};
 pub use house::{HouseEvent, Role};
 pub use ids::{AgentId, EnvironmentId, EventId, HouseId, InvalidId, KeyId, RunId, SandboxId, SecretId, SessionKey, ThreadId};
-pub use json::{Json, JsonObject, NotAnObject};
+pub use json::{Json, JsonObject, NotAnObject, whole};
 pub use registry::{KINDS, family};
 pub use schema::schema;
 pub use session::SessionEvent;

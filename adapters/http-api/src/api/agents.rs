@@ -13,6 +13,7 @@ use super::docs::Routes;
 use super::error::ApiError;
 use super::extract::{Body, Caller, Key, Known, MaybeBody, Path, Query};
 use super::server::AtLeast;
+use super::words::Name;
 use crate::auth;
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -54,6 +55,7 @@ struct NewAgent {
     #[serde(default)]
     runtime: Option<Runtime>,
     #[serde(default)]
+    #[schemars(with = "Option<Name>")]
     name: Option<String>,
     /// A human's is the one its issuer knows it by.
     #[serde(default)]
@@ -85,7 +87,7 @@ async fn get(caller: Caller, Path(path): Path<AgentPath>, Query(query): Query<At
 struct AgentPatch {
     /// Null takes it away.
     #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<Name>")]
     name: Option<Option<String>>,
 }
 
@@ -136,6 +138,7 @@ async fn keys(caller: Caller, Path(path): Path<AgentPath>, Query(query): Query<A
 #[serde(deny_unknown_fields)]
 struct NewKey {
     #[serde(default)]
+    #[schemars(with = "Option<Name>")]
     label: Option<String>,
 }
 

@@ -31,9 +31,9 @@ pub(super) fn routes(routes: Routes) -> Routes {
     const SCOPED: &str = "/api/stream/arbe-thread-{thread_id}";
     routes
         .add(&Method::GET, MEMBERS, "read_thread_stream", "Catch up with a thread, or tail it", member)
-        .add(&Method::HEAD, MEMBERS, "head_thread_stream", "Where a thread's stream ends", member)
+        .add(&Method::HEAD, MEMBERS, "head_thread_stream", "Where a thread's stream ends", member_head)
         .add(&Method::GET, SCOPED, "read_stream", "The same, also with a token for the thread", scoped)
-        .add(&Method::HEAD, SCOPED, "head_stream", "The same, also with a token for the thread", scoped)
+        .add(&Method::HEAD, SCOPED, "head_stream", "The same, also with a token for the thread", scoped_head)
         .add(&Method::POST, SCOPED, "append_stream", "Say something, also with a token for the thread", append)
 }
 
@@ -72,6 +72,21 @@ impl Input for Wire {
     }
 }
 
+/// The same for HEAD, which has no query.
+struct Head(Wire);
+
+impl<S: Send + Sync> FromRequest<S> for Head {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        Ok(Self(Wire(request)))
+    }
+}
+
+impl Input for Head {
+    fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
+}
+
 struct Flow(Response<RawBody>);
 
 impl IntoResponse for Flow {
@@ -90,8 +105,14 @@ impl Output for Result<Flow, ApiError> {
             "stream-closed": text,
         });
         let entries = json!({ "type": "array", "items": schemas.subschema_for::<Entry>() });
-        let content =
-            json!({ "application/json": { "schema": entries }, "text/event-stream": { "schema": { "type": "string" } } });
+        let events = json!({
+            "type": "object",
+            "description": "One event: entries as a JSON array, or a JSON object that says where they end.",
+            "required": ["event", "data"],
+            "additionalProperties": false,
+            "properties": { "event": { "type": "string", "enum": ["data", "control"] }, "data": { "type": "string" } }
+        });
+        let content = json!({ "application/json": { "schema": entries }, "text/event-stream": { "schema": events } });
         operation.response(StatusCode::OK, json!({ "description": "Entries", "headers": headers, "content": content }));
         operation.response(StatusCode::NO_CONTENT, json!({ "description": "Nothing came while waiting", "headers": headers }));
         operation.response(StatusCode::NOT_MODIFIED, json!({ "description": "It is what the client has." }));
@@ -135,6 +156,14 @@ async fn member(caller: Caller, Path(path): Path<ThreadPath>, wire: Wire) -> Res
 async fn scoped(speaker: Speaker, Path(path): Path<ThreadPath>, wire: Wire) -> Result<Flow, ApiError> {
     let caller = speaker.of(&path.thread_id)?;
     flow(&caller, path.thread_id, true, wire).await
+}
+
+async fn member_head(caller: Caller, path: Path<ThreadPath>, Head(wire): Head) -> Result<Flow, ApiError> {
+    member(caller, path, wire).await
+}
+
+async fn scoped_head(speaker: Speaker, path: Path<ThreadPath>, Head(wire): Head) -> Result<Flow, ApiError> {
+    scoped(speaker, path, wire).await
 }
 
 async fn flow(caller: &Caller, thread: ThreadId, scoped: bool, Wire(request): Wire) -> Result<Flow, ApiError> {

@@ -6,7 +6,7 @@ use axum::http::Method;
 use commands::Command;
 use commands::command::AppendEntry;
 use event_log::{From as ReadFrom, Offset};
-use events::{AgentId, Chat, Entry, EventId, Json, StreamName, ThreadId};
+use events::{AgentId, Chat, Entry, EventId, Json, StreamName, ThreadId, whole};
 use queries::Page;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, Error as _};
@@ -18,6 +18,7 @@ use super::answer::{Answer, Created, Done, Queried};
 use super::docs::Routes;
 use super::error::ApiError;
 use super::extract::{Body, Caller, Key, Known, Path, Query, Speaker};
+use super::strict::Strict;
 use super::threads::ThreadPath;
 
 /// In one commit.
@@ -128,10 +129,15 @@ struct NewEntry {
     text: Option<String>,
     #[serde(default, rename = "type")]
     kind: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     v: Option<u32>,
-    #[serde(default)]
+    /// Null is one.
+    #[serde(default, deserialize_with = "given")]
     payload: Option<Json>,
+}
+
+fn given<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(field).map(Some)
 }
 
 /// Through the exact text, which an untagged enum would lose.
@@ -139,9 +145,9 @@ impl<'de> Deserialize<'de> for NewEntries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let entries = if raw.get().starts_with('[') {
-            serde_json::from_str(raw.get())
+            serde_json::from_str(raw.get()).map(|list: Vec<Strict<_>>| list.into_iter().map(|Strict(entry)| entry).collect())
         } else {
-            serde_json::from_str(raw.get()).map(|only| vec![only])
+            serde_json::from_str(raw.get()).map(|Strict(only)| vec![only])
         };
         entries.map(Self).map_err(D::Error::custom)
     }

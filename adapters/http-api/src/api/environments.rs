@@ -12,6 +12,7 @@ use super::answer::{Answer, Created, Done, Nothing, Ok200, Queried};
 use super::docs::Routes;
 use super::extract::{Body, Caller, Key, Known, Path, Query};
 use super::server::AtLeast;
+use super::words::Name;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     const ALL: &str = "/api/environments";
@@ -78,6 +79,7 @@ async fn get(
 #[serde(deny_unknown_fields)]
 struct NewEnvironment {
     house_id: HouseId,
+    #[schemars(with = "Name")]
     name: String,
     config: JsonObject,
     #[serde(default)]
@@ -98,6 +100,7 @@ async fn create(caller: Caller, key: Key, Body(body): Body<NewEnvironment>) -> C
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WholeEnvironment {
+    #[schemars(with = "Name")]
     name: String,
     config: JsonObject,
 }

@@ -15,6 +15,7 @@ use serde_json::json;
 use super::Plane;
 use super::docs::{Input, Operation};
 use super::error::ApiError;
+use super::strict::Strict;
 use crate::app::App;
 use crate::auth::{Claim, Refusal};
 use crate::streams::headers::{self, IDEMPOTENCY_KEY};
@@ -270,5 +271,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(bytes).map_err(|error| ApiError::bad_request(format!("the body does not fit: {error}")))
+    serde_json::from_slice(bytes)
+        .map(|Strict(body)| body)
+        .map_err(|error| ApiError::bad_request(format!("the body does not fit: {error}")))
 }

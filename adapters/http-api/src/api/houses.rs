@@ -13,6 +13,7 @@ use super::docs::Routes;
 use super::error::ApiError;
 use super::extract::{Body, Caller, Key, Known, Path, Query};
 use super::server::AtLeast;
+use super::words::Name;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     const MEMBERS: &str = "/api/houses/{house_id}/members";
@@ -80,6 +81,7 @@ async fn get(caller: Caller, Path(path): Path<HousePath>, Query(query): Query<At
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewHouse {
+    #[schemars(with = "Name")]
     name: String,
     #[serde(default)]
     house_id: Option<HouseId>,
@@ -99,6 +101,7 @@ async fn create(caller: Caller, key: Key, Body(body): Body<NewHouse>) -> Created
 #[serde(deny_unknown_fields)]
 struct HousePatch {
     #[serde(default)]
+    #[schemars(with = "Option<Name>")]
     name: Option<String>,
     /// Null takes it away.
     #[serde(default, deserialize_with = "present")]

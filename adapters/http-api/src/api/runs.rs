@@ -15,7 +15,9 @@ use super::answer::{Created, Done, Nothing, Ok200};
 use super::docs::{Input, Operation, Output, Routes};
 use super::error::ApiError;
 use super::extract::{Body, Caller, Key, MaybeBody, Path};
+use super::strict::Strict;
 use super::threads::{ThreadMade, ThreadPath};
+use super::words::{Name, Tag};
 use crate::streams::headers::instant;
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -79,13 +81,14 @@ struct Finish {
     reason: Option<StatusReason>,
     /// Only of a run that failed.
     #[serde(default)]
-    failure: Option<Failure>,
+    failure: Option<Strict<Failure>>,
 }
 
 async fn finish(caller: Caller, Path(path): Path<RunPath>, key: Key, Body(body): Body<Finish>) -> Ok200<Nothing> {
     let RunPath { thread_id, run_id } = path;
     let Finish { status, reason, failure } = body;
-    let finish = FinishRun { thread_id, run_id: Some(run_id), outcome: status, reason, failure };
+    let finish =
+        FinishRun { thread_id, run_id: Some(run_id), outcome: status, reason, failure: failure.map(|Strict(failure)| failure) };
     let done = caller.execute(&key, finish).await?;
     Ok(Done { position: done.position, body: Nothing {} })
 }
@@ -96,6 +99,7 @@ struct Task {
     /// The bot that is to drive the child.
     agent_id: AgentId,
     #[serde(default)]
+    #[schemars(with = "Option<Name>")]
     name: Option<String>,
     /// Else the thread's, else the house's default.
     #[serde(default)]
@@ -104,6 +108,7 @@ struct Task {
     #[serde(default)]
     sandbox_id: Option<SandboxId>,
     #[serde(default)]
+    #[schemars(with = "Vec<Tag>")]
     tags: Vec<String>,
     /// The child's.
     #[serde(default)]

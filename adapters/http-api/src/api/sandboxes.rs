@@ -13,6 +13,7 @@ use super::docs::Routes;
 use super::environments::InHouse;
 use super::extract::{Body, Caller, Key, Known, MaybeBody, Path, Query};
 use super::server::AtLeast;
+use super::words::Name;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     const ALL: &str = "/api/sandboxes";
@@ -56,6 +57,7 @@ async fn get(caller: Caller, Path(path): Path<SandboxPath>, Query(query): Query<
 #[serde(deny_unknown_fields)]
 struct NewSandbox {
     house_id: HouseId,
+    #[schemars(with = "Name")]
     provider: String,
     /// Else the thread's, else the house's default.
     #[serde(default)]
@@ -82,6 +84,7 @@ async fn request(caller: Caller, key: Key, Body(body): Body<NewSandbox>) -> Crea
 #[serde(deny_unknown_fields)]
 struct Live {
     /// What the provider calls the machine.
+    #[schemars(with = "Name")]
     provider_ref: String,
 }
 
@@ -121,6 +124,7 @@ struct Resume {
     sandbox_id: Option<SandboxId>,
     /// Else the dead one's.
     #[serde(default)]
+    #[schemars(with = "Option<Name>")]
     provider: Option<String>,
 }
 

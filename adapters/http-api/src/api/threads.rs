@@ -1,11 +1,11 @@
 //! Threads: what they are and how they stand.
 
 use axum::http::Method;
-use commands::Command;
 use commands::command::{
     CloseThread, CreateThread, PinThread, RenameThread, ReopenThread, ReplaceTags, SetThreadEnvironment, TagThread, UnpinThread,
     UntagThread,
 };
+use commands::{Command, Rejection};
 use events::{AgentId, EnvironmentId, HouseId, SandboxId, StreamName, ThreadId, ThreadStatus};
 use queries::{Page, Thread, ThreadDetail, ThreadFilter};
 use schemars::JsonSchema;
@@ -17,6 +17,7 @@ use super::docs::Routes;
 use super::error::ApiError;
 use super::extract::{Body, Caller, Key, Known, Path, Query};
 use super::server::AtLeast;
+use super::words::{Name, Tag};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     const ALL: &str = "/api/threads";
@@ -87,6 +88,7 @@ async fn get(caller: Caller, Path(path): Path<ThreadPath>, Query(query): Query<A
 struct NewThread {
     house_id: HouseId,
     #[serde(default)]
+    #[schemars(with = "Option<Name>")]
     name: Option<String>,
     /// At most one of the two parents.
     #[serde(default)]
@@ -101,6 +103,7 @@ struct NewThread {
     #[serde(default)]
     agent_id: Option<AgentId>,
     #[serde(default)]
+    #[schemars(with = "Vec<Tag>")]
     tags: Vec<String>,
     #[serde(default)]
     pinned: bool,
@@ -143,14 +146,16 @@ async fn create(caller: Caller, key: Key, Body(body): Body<NewThread>) -> Create
 struct ThreadPatch {
     /// Null takes it away.
     #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<Name>")]
     name: Option<Option<String>>,
     #[serde(default)]
     pinned: Option<bool>,
     /// The whole new set.
     #[serde(default)]
+    #[schemars(with = "Option<Vec<Tag>>")]
     tags: Option<Vec<String>>,
     #[serde(default)]
+    #[schemars(with = "Option<Vec<Tag>>")]
     add_tags: Option<Vec<String>>,
     #[serde(default)]
     remove_tags: Option<Vec<String>>,
@@ -205,7 +210,8 @@ impl ThreadPatch {
 async fn update(caller: Caller, Path(path): Path<ThreadPath>, key: Key, Body(patch): Body<ThreadPatch>) -> Ok200<Nothing> {
     let id = path.thread_id;
     if patch.tags.is_some() && (patch.add_tags.is_some() || patch.remove_tags.is_some()) {
-        return Err(ApiError::bad_request("tags is the whole new set; it does not go with add_tags and remove_tags"));
+        let why = "the whole new set; it does not go with add_tags and remove_tags";
+        return Err(Rejection::Invalid { field: "tags", why: why.to_owned() }.into());
     }
     caller.thread(&id, |_| ())?;
     let done = caller.execute_all(&key, patch.commands(&id)).await?;

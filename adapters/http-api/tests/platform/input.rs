@@ -20,6 +20,9 @@ async fn wrong_input_gets_its_documented_status() {
         ("/api/houses", r#"{"name":"a","house_id":"not an id"}"#),
         ("/api/houses", "{"),
         ("/api/houses", "[]"),
+        ("/api/houses", r#"["home"]"#),
+        (entries.as_str(), r#"[["a"]]"#),
+        (entries.as_str(), r#"{"type":"chat","v":1.5,"payload":{"text":"a"}}"#),
         (entries.as_str(), r#"{"text":"a","type":"chat"}"#),
         (entries.as_str(), r#"{"type":"chat"}"#),
         (entries.as_str(), "[]"),
@@ -42,6 +45,10 @@ async fn wrong_input_gets_its_documented_status() {
     ] {
         assert_eq!(town.get(&ada, path).await.code(), bad, "{path}");
     }
+    let one = format!("/api/threads/{thread}");
+    assert_eq!(town.send(&ada.key, "PATCH", &one, Some("[]"), &[]).await.code(), bad);
+    let both = town.send(&ada.key, "PATCH", &one, Some(r#"{"tags":[],"add_tags":["a"]}"#), &[]).await;
+    assert_eq!(both.code(), (422, "invalid".into()));
     let offset = format!("/api/threads/{thread}/stream?offset=x");
     assert_eq!(town.get(&ada, &offset).await.code(), bad);
 
@@ -77,9 +84,11 @@ async fn a_payload_keeps_its_exact_text() {
     let key = town.make(&ada, &format!("/api/agents/{bot}/keys"), &json!({ "label": "runner" }), "key").await;
     let thread = town.make(&ada, "/api/threads", &json!({ "house_id": house, "agent_id": bot }), "thread_id").await;
     let payload = r#"{"n": 1.10, "n": 12345678901234567890123, "e":"\u00e9"}"#;
-    let body = format!(r#"{{"type":"pi.entry","payload":{payload}}}"#);
-    let said = town.send(&key, "POST", &format!("/api/threads/{thread}/entries"), Some(&body), &[]).await;
-    assert_eq!(said.status, 201, "{said:?}");
+    for (v, payload) in [("1.0", "null"), ("1", payload)] {
+        let body = format!(r#"{{"type":"pi.entry","v":{v},"payload":{payload}}}"#);
+        let said = town.send(&key, "POST", &format!("/api/threads/{thread}/entries"), Some(&body), &[]).await;
+        assert_eq!(said.status, 201, "{said:?}");
+    }
     for path in [format!("/api/threads/{thread}/entries"), format!("/api/threads/{thread}/stream")] {
         let read = town.get(&ada, &path).await;
         assert!(read.text.contains(&format!(r#""payload":{payload}"#)), "{}", read.text);
@@ -88,7 +97,10 @@ async fn a_payload_keeps_its_exact_text() {
     assert_eq!(run.status, 201, "{run:?}");
     let run = run.json()["run_id"].as_str().unwrap().to_owned();
     let finish = format!("/api/threads/{thread}/runs/{run}/finish");
-    let done = town.send(&key, "POST", &finish, Some(r#"{"status":"completed"}"#), &[]).await;
+    let listed = r#"{"status":"failed","failure":["e","m",1]}"#;
+    assert_eq!(town.send(&key, "POST", &finish, Some(listed), &[]).await.code(), (400, "bad_request".into()));
+    let failed = r#"{"status":"failed","failure":{"error_class":"e","message":"m","exit_code":1.0}}"#;
+    let done = town.send(&key, "POST", &finish, Some(failed), &[]).await;
     assert_eq!(done.status, 200, "{done:?}");
     let again = town.send(&key, "POST", &format!("/api/threads/{thread}/runs"), None, &[]).await;
     let position = again.json()["position"].clone();
