@@ -1,5 +1,7 @@
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -12,7 +14,7 @@ use crate::directories;
 
 const READY: Duration = Duration::from_secs(60);
 
-/// One `arbe serve` with a data directory of its own, which outlives [`ArbeServer::restart`].
+/// One `arbe serve`, of streams only or of the whole platform, with a data directory of its own, which outlives [`ArbeServer::restart`].
 pub struct ArbeServer {
     process: Process,
     directory: TempDir,
@@ -23,12 +25,33 @@ pub struct ArbeServer {
 
 impl ArbeServer {
     pub fn start(store: &str, env: &[(String, String)], flags: &[&str]) -> Result<Self> {
+        // A flag says otherwise.
+        let env = [&[("ARBE_DATABASE_URL".to_owned(), "none".to_owned())], env].concat();
+        Self::launch(tempfile::tempdir()?, store.to_owned(), &env, flags)
+    }
+
+    /// The platform, with its log in files and a Postgres of its own.
+    pub fn platform(flags: &[&str]) -> Result<Self> {
         let directory = tempfile::tempdir()?;
+        // Postgres does not run as root, and must find its way to what it owns.
+        std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755))?;
+        let store = format!("file://{}", directory.path().join("log").display());
+        Self::launch(directory, store, &[], flags)
+    }
+
+    fn launch(directory: TempDir, store: String, env: &[(String, String)], flags: &[&str]) -> Result<Self> {
         let flags: Vec<_> = flags.iter().map(|flag| flag.to_string()).collect();
-        let process = spawn(&directory, store, env, &flags)?;
-        let server = Self { process, directory, store: store.to_owned(), env: env.to_vec(), flags };
+        let process = spawn(&directory, &store, env, &flags)?;
+        let server = Self { process, directory, store, env: env.to_vec(), flags };
         server.wait_until_ready()?;
         Ok(server)
+    }
+
+    /// A file of its data directory, such as the owner's token.
+    pub fn data(&self, file: &str) -> Result<String> {
+        let path = data(&self.directory).join(file);
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        Ok(text.trim().to_owned())
     }
 
     pub fn url(&self) -> &str {
@@ -78,6 +101,15 @@ impl ArbeServer {
     }
 }
 
+/// A private Postgres outlives a server that is killed.
+impl Drop for ArbeServer {
+    fn drop(&mut self) {
+        if data(&self.directory).join("postgres").exists() {
+            self.process.terminate().ok();
+        }
+    }
+}
+
 fn spawn(directory: &TempDir, store: &str, env: &[(String, String)], flags: &[String]) -> Result<Process> {
     let mut command = Command::new(directories::arbe_binary()?);
     for (key, _) in std::env::vars().filter(|(key, _)| configures(key)) {
@@ -89,7 +121,6 @@ fn spawn(directory: &TempDir, store: &str, env: &[(String, String)], flags: &[St
         .args(["--long-poll-timeout", "500ms"])
         .args(flags)
         .env("HOME", directory.path())
-        .env("ARBE_DATABASE_URL", "none")
         .envs(env.iter().map(|(key, value)| (key, value)));
     Process::spawn(command, &log_file(directory))
 }
