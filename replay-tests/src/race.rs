@@ -11,6 +11,7 @@ mod long_poll;
 mod machine;
 mod node;
 mod options;
+mod platform;
 mod process;
 mod report;
 mod samples;
@@ -27,16 +28,27 @@ use tokio::signal::unix::{SignalKind, signal};
 use case::Case;
 use contestant::Contestant;
 pub use options::Options;
+pub use platform::Options as LatencyOptions;
 use report::{Report, Row};
 
 const CASE_LIMIT: Duration = Duration::from_secs(900);
 
 /// The load shares the machine with the server it measures, so it never takes more than one core.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    let options = options.clone();
+    on_one_core(async move { race(&options).await })
+}
+
+/// What the platform adds to its log: commands against bare appends, and queries that wait for what was just written.
+pub fn latency(options: &LatencyOptions) -> anyhow::Result<()> {
+    let options = options.clone();
+    on_one_core(async move { platform::measure(&options).await })
+}
+
+fn on_one_core(race: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().context("starting the runtime")?;
-    let options = options.clone();
-    let racing = runtime.spawn(async move { until_stopped(race(&options)).await });
+    let racing = runtime.spawn(until_stopped(race));
     runtime.block_on(racing)?
 }
 
