@@ -179,11 +179,15 @@ impl Commands {
             Err(error) => return self.failed(error).await.map(|()| None),
         };
         if attempt.key.is_some() || changes_state {
-            // Before the next in turn decides.
-            self.wait(receipt.position).await?;
+            // Before the next in turn decides. It is written, whatever keeps it from being folded.
+            self.wait(receipt.position).await.map_err(|stopped| CommandError::Unknown(stopped.to_string()))?;
         }
         if attempt.key.is_some() {
-            return Ok(Some(self.known(attempt).await?.unwrap_or_else(|| done(attempt, &receipt, entries))));
+            let known = match self.known(attempt).await {
+                Err(CommandError::Unknown(_)) => None,
+                known => known?,
+            };
+            return Ok(Some(known.unwrap_or_else(|| done(attempt, &receipt, entries))));
         }
         let first = entries.first().and_then(|(_, entries)| entries.first()).map(|entry| entry.id);
         if changes_state && first.is_some_and(|id| self.inner.shared.fold.read().had_no_effect(&id)) {
@@ -206,7 +210,8 @@ impl Commands {
         }
         let mut entries = Vec::new();
         for span in &spans {
-            entries.extend(self.read(span).await?);
+            let read = self.read(span).await;
+            entries.extend(read.map_err(CommandError::Unknown)?);
         }
         Ok(Some(Done { position, made: attempt.made.clone(), entries }))
     }
@@ -225,13 +230,12 @@ impl Commands {
         }
     }
 
-    async fn read(&self, span: &Span) -> Result<Vec<Recorded>, CommandError> {
-        let unavailable = |error: String| CommandError::Unavailable(error);
+    async fn read(&self, span: &Span) -> Result<Vec<Recorded>, String> {
         let from = From::At(Offset { generation: 0, position: span.first });
         let page = self.inner.log.read(&span.stream.to_string(), from, span.bytes).await;
-        let page = page.map_err(|error| unavailable(error.to_string()))?;
+        let page = page.map_err(|error| error.to_string())?;
         let text = [b"[".as_slice(), &page.chunks.join(&b','), b"]"].concat();
-        let entries: Vec<Entry> = serde_json::from_slice(&text).map_err(|error| unavailable(error.to_string()))?;
+        let entries: Vec<Entry> = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
         let placed = (span.first..span.first + span.count).zip(entries);
         Ok(placed.map(|(seq, entry)| Recorded { stream: span.stream.clone(), seq, entry }).collect())
     }

@@ -11,38 +11,34 @@ use crate::directories;
 const CLIENT_REQUIREMENTS: &str = include_str!("../conformance/requirements.txt");
 const FUZZER_REQUIREMENTS: &str = include_str!("../conformance/schemathesis-requirements.txt");
 const CLIENT: &str = include_str!("../conformance/client.py");
-const FUZZER: &str = include_str!("../conformance/schemathesis.toml");
 const MISSING: &str = "Python 3.10 or newer with venv is needed and was not found: install python3 and python3-venv, \
                        or set ARBE_SKIP_PIP=1 to leave out the tests that need it";
 
 /// The Python client script, ready to run, or nothing if the user set `ARBE_SKIP_PIP=1`.
 pub fn client() -> Result<Option<Command>> {
-    let Some((mut python, script)) = environment("python-client", CLIENT_REQUIREMENTS, ("client.py", CLIENT))? else {
-        return Ok(None);
-    };
+    let Some((mut python, directory)) = environment("python-client", CLIENT_REQUIREMENTS)? else { return Ok(None) };
+    let script = directory.join("client.py");
+    fs::write(&script, CLIENT)?;
     python.arg(script);
     Ok(Some(python))
 }
 
-/// Schemathesis with its configuration, or nothing if the user set `ARBE_SKIP_PIP=1`.
+/// Schemathesis, or nothing if the user set `ARBE_SKIP_PIP=1`.
 pub fn schemathesis() -> Result<Option<Command>> {
-    let made = environment("schemathesis", FUZZER_REQUIREMENTS, ("schemathesis.toml", FUZZER))?;
-    let Some((mut python, configuration)) = made else { return Ok(None) };
-    python.args(["-m", "schemathesis.cli", "--config-file"]).arg(configuration);
-    Ok(Some(python))
+    let Some(mut python) = environment("schemathesis", FUZZER_REQUIREMENTS)? else { return Ok(None) };
+    python.0.args(["-m", "schemathesis.cli"]);
+    Ok(Some(python.0))
 }
 
-/// The interpreter, and where the file that goes with it is.
-fn environment(name: &str, requirements: &str, file: (&str, &str)) -> Result<Option<(Command, PathBuf)>> {
+/// The interpreter, and its directory.
+fn environment(name: &str, requirements: &str) -> Result<Option<(Command, PathBuf)>> {
     if directories::skipped("ARBE_SKIP_PIP") {
         return Ok(None);
     }
     let directory = directories::target()?.join(name);
     fs::create_dir_all(&directory)?;
     let _lock = directories::lock(&directory.join("install.lock"))?;
-    let path = directory.join(file.0);
-    fs::write(&path, file.1)?;
-    Ok(Some((Command::new(install(&directory, requirements)?), path)))
+    Ok(Some((Command::new(install(&directory, requirements)?), directory)))
 }
 
 fn install(directory: &Path, wanted: &str) -> Result<PathBuf> {

@@ -1,5 +1,6 @@
 //! Whatever is sent to the API, the answer is one that its own OpenAPI document announces.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,9 +14,7 @@ use sha2::{Digest, Sha256};
 
 /// `make fuzz` takes longer.
 const SECONDS: &str = "60";
-/// The first of them in `conformance/schemathesis.toml`, which knows all ids from here.
-const HUMAN: &str = "5eed0000-0000-4000-8000-000000000001";
-const BOT: &str = "5eed0000-0000-4000-8000-000000000002";
+const CONFIGURATION: &str = include_str!("../conformance/schemathesis.toml");
 
 struct Api<'a> {
     client: Client,
@@ -40,36 +39,53 @@ impl Api<'_> {
     }
 }
 
+/// What stands for an id in `conformance/schemathesis.toml`, and the id.
+type Names = BTreeMap<&'static str, String>;
+
+impl Api<'_> {
+    async fn make(&self, names: &mut Names, name: &'static str, path: &str, body: Value, field: &str) -> Result<String> {
+        let made = self.post(path, body).await?;
+        let id = made[field].as_str().with_context(|| format!("{path} answers with {field}"))?.to_owned();
+        names.insert(name, id.clone());
+        Ok(id)
+    }
+}
+
 /// One of everything, so that made-up requests also meet what is there.
-async fn furnish(api: &Api<'_>) -> Result<()> {
-    let house = "seed-house";
-    api.post("/api/houses", json!({ "house_id": house, "name": "seeds" })).await?;
-    for id in ["seed-environment", "seed-spare"] {
-        api.post("/api/environments", json!({ "environment_id": id, "house_id": house, "name": id, "config": {} })).await?;
+async fn furnish(api: &Api<'_>) -> Result<Names> {
+    let mut names = Names::new();
+    let house = api.make(&mut names, "seed-house", "/api/houses", json!({ "name": "seeds" }), "house_id").await?;
+    for name in ["seed-spare", "seed-environment"] {
+        let environment = json!({ "house_id": house, "name": name, "config": {} });
+        api.make(&mut names, name, "/api/environments", environment, "environment_id").await?;
     }
-    api.send(Method::PATCH, "/api/houses/seed-house", json!({ "default_environment_id": "seed-environment" })).await?;
-    api.send(Method::PUT, "/api/environments/seed-environment/secrets/TOKEN", json!({ "required": true })).await?;
-    api.post("/api/agents", json!({ "agent_id": HUMAN, "kind": "human" })).await?;
-    api.post("/api/agents", json!({ "agent_id": BOT, "kind": "bot", "runtime": "pi" })).await?;
-    for id in [HUMAN, BOT] {
-        api.post("/api/houses/seed-house/members", json!({ "agent_id": id, "role": "member" })).await?;
+    let environment = names["seed-environment"].clone();
+    api.send(Method::PATCH, &format!("/api/houses/{house}"), json!({ "default_environment_id": environment })).await?;
+    api.send(Method::PUT, &format!("/api/environments/{environment}/secrets/TOKEN"), json!({ "required": true })).await?;
+    api.make(&mut names, "seed-human", "/api/agents", json!({ "kind": "human" }), "agent_id").await?;
+    let bot = api.make(&mut names, "seed-bot", "/api/agents", json!({ "kind": "bot", "runtime": "pi" }), "agent_id").await?;
+    for name in ["seed-human", "seed-bot"] {
+        let member = json!({ "agent_id": names[name], "role": "member" });
+        api.post(&format!("/api/houses/{house}/members"), member).await?;
     }
-    for id in ["seed-requested", "seed-live", "seed-dead"] {
-        api.post("/api/sandboxes", json!({ "sandbox_id": id, "house_id": house, "provider": "local" })).await?;
+    for name in ["seed-requested", "seed-live", "seed-dead"] {
+        let sandbox = json!({ "house_id": house, "provider": "local" });
+        let id = api.make(&mut names, name, "/api/sandboxes", sandbox, "sandbox_id").await?;
+        if name != "seed-requested" {
+            api.post(&format!("/api/sandboxes/{id}/live"), json!({ "provider_ref": name })).await?;
+        }
     }
-    for id in ["seed-live", "seed-dead"] {
-        api.post(&format!("/api/sandboxes/{id}/live"), json!({ "provider_ref": id })).await?;
-    }
-    api.post("/api/sandboxes/seed-dead/dead", Value::Null).await?;
-    for (id, driver) in [("seed-chat", None), ("seed-driven", Some(BOT)), ("seed-idle", Some(BOT))] {
-        api.post("/api/threads", json!({ "thread_id": id, "house_id": house, "agent_id": driver })).await?;
+    api.post(&format!("/api/sandboxes/{}/dead", names["seed-dead"]), Value::Null).await?;
+    for (name, driver) in [("seed-chat", None), ("seed-driven", Some(&bot)), ("seed-idle", Some(&bot))] {
+        let thread = json!({ "house_id": house, "agent_id": driver });
+        let id = api.make(&mut names, name, "/api/threads", thread, "thread_id").await?;
         api.post(&format!("/api/threads/{id}/entries"), json!([{ "text": "one" }, { "text": "two" }])).await?;
     }
-    let key = api.post(&format!("/api/agents/{BOT}/keys"), Value::Null).await?;
+    let key = api.post(&format!("/api/agents/{bot}/keys"), Value::Null).await?;
     let token = key["key"].as_str().context("a key")?.to_owned();
-    let bot = Api { client: api.client.clone(), url: api.url, token };
-    bot.post("/api/threads/seed-driven/runs", Value::Null).await?;
-    Ok(())
+    let driver = Api { client: api.client.clone(), url: api.url, token };
+    driver.post(&format!("/api/threads/{}/runs", names["seed-driven"]), Value::Null).await?;
+    Ok(names)
 }
 
 /// An API key would be revoked by one of the requests, and the rest of them prove nothing.
@@ -96,13 +112,18 @@ fn fuzz(mut schemathesis: Command, server: &ArbeServer, token: &str) -> Result<(
 
 #[tokio::test]
 async fn schemathesis_finds_no_answer_that_the_document_does_not_announce() -> Result<()> {
-    let Some(schemathesis) = python::schemathesis()? else {
+    let Some(mut schemathesis) = python::schemathesis()? else {
         return Ok(());
     };
     let mut server = ArbeServer::platform(&[])?;
     let url = server.url().to_owned();
     let mut api = Api { client: Client::new(), url: &url, token: server.data("owner-token")? };
-    furnish(&api).await?;
+    let names = furnish(&api).await?;
+    let configured =
+        names.iter().fold(CONFIGURATION.to_owned(), |text, (name, id)| text.replace(&format!("{name:?}"), &format!("{id:?}")));
+    let configuration = tempfile::Builder::new().suffix(".toml").tempfile()?;
+    std::fs::write(configuration.path(), configured)?;
+    schemathesis.arg("--config-file").arg(configuration.path());
     let me = api.send(Method::GET, "/api/me", Value::Null).await?;
     let me: AgentId = serde_json::from_value(me["agent_id"].clone())?;
     api.token = lasting_token(&server, me)?;

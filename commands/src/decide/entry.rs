@@ -86,7 +86,13 @@ impl Poster<'_, '_> {
 
     fn signal(&self, signal: &DispatchEvent) -> Result<(), Rejection> {
         match signal {
-            DispatchEvent::PermissionResolved(it) => return bounds::name("request_id", &it.request_id),
+            DispatchEvent::PermissionResolved(it) => {
+                // Nobody is asked for a permission to give it to himself.
+                if self.author.is_some_and(|author| self.thread.agent_id == Some(author)) {
+                    return Err(Rejection::KindNotAllowed);
+                }
+                return bounds::name("request_id", &it.request_id);
+            }
             DispatchEvent::Queued(_)
             | DispatchEvent::SessionStarted(_)
             | DispatchEvent::Heartbeat(_)

@@ -62,9 +62,10 @@ fn a_driving_bot_narrates_its_run() {
 }
 
 #[test]
-fn anybody_in_the_house_resolves_a_permission() {
+fn anybody_in_the_house_resolves_a_permission_but_who_asks_for_it() {
     let mut scene = scene();
     let resolved = entry("d", "signal.permission.resolved", r#"{"request_id":"p","allowed":true}"#);
     scene.given(AS_MEMBER, resolved.clone());
+    assert_eq!(scene.refused(AS_BOT, resolved.clone()), "kind_not_allowed");
     assert_eq!(scene.refused(AS_STRANGER, resolved), "not_found");
 }

@@ -93,6 +93,15 @@ impl Monitor {
         self.position.send_replace(checkpoint.position());
     }
 
+    /// `position` is beyond the checkpoint where only slots without records follow it.
+    pub(crate) fn passive(&self, checkpoint: Checkpoint, position: u64) {
+        let position = position.max(checkpoint.position());
+        let mut inner = self.inner.lock();
+        (inner.state, inner.checkpoint, inner.position) = (RunState::Passive, checkpoint, position);
+        drop(inner);
+        self.position.send_replace(position);
+    }
+
     pub(crate) fn state(&self, state: RunState) {
         self.inner.lock().state = state;
     }

@@ -146,19 +146,17 @@ impl<P: Projector, K: Copies<P::Change>> Runner<P, K> {
         let mut last = sink.checkpoint().await?;
         let mut moved = Instant::now();
         while !sink.claim().await? {
+            let head = self.log.position();
             let now = sink.checkpoint().await?;
-            let idle = now.position() >= self.log.position();
+            let idle = now.position() >= head || (now == last && self.idle(now).await);
             if now != last || idle {
                 moved = Instant::now();
             }
             last = now;
-            self.monitor.at(RunState::Passive, now);
+            self.monitor.passive(now, if idle { head } else { now.position() });
             if moved.elapsed() > self.pace.patience {
-                if !self.idle(now).await {
-                    tracing::warn!(projection = P::NAME, "the active runner is silent; taking over");
-                    break;
-                }
-                moved = Instant::now();
+                tracing::warn!(projection = P::NAME, "the active runner is silent; taking over");
+                break;
             }
             sleep(self.pace.look_every).await;
         }

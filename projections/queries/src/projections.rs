@@ -60,7 +60,7 @@ impl Queries {
             RunState::Passive => (ProjectionState::Passive, None),
             RunState::Rebuilding { why } => (ProjectionState::Rebuilding, Some(why)),
             RunState::Waiting { error } => (ProjectionState::Waiting, Some(error)),
-            RunState::Stopped { stop } => (ProjectionState::Stopped, Some(stop.to_string())),
+            RunState::Stopped { stop } => (ProjectionState::Stopped, Some(told(&stop))),
         };
         vec![Projection {
             name: status.name.to_owned(),
@@ -75,4 +75,9 @@ impl Queries {
             error,
         }]
     }
+}
+
+/// Without the stream and the reason, which may be of a house that the reader is not in. The server's log says both.
+fn told(stop: &projector::Stop) -> String {
+    format!("cannot apply {} at position {}; the server's log says where and why", stop.kind, stop.position)
 }

@@ -127,10 +127,12 @@ impl Target {
     async fn furnish(&self, threads: usize) -> Result<Vec<String>> {
         let mut client = Client::open(self, String::new()).await?;
         let (_, house) = client.call("POST", "/api/houses", &json!({ "name": "race" })).await?;
-        let ids: Vec<_> = (0..threads).map(|index| format!("race-{index}")).collect();
-        for id in &ids {
-            client.call("POST", "/api/threads", &json!({ "house_id": house["house_id"], "thread_id": id })).await?;
+        let mut ids = Vec::with_capacity(threads);
+        for _ in 0..threads {
+            let (_, made) = client.call("POST", "/api/threads", &json!({ "house_id": house["house_id"] })).await?;
+            let id = made["thread_id"].as_str().context("a thread")?.to_owned();
             client.exchange("PUT", &format!("/v1/stream/{id}"), "").await?;
+            ids.push(id);
         }
         Ok(ids)
     }

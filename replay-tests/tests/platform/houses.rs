@@ -35,7 +35,7 @@ fn folded(log: &[(StreamName, u64, Entry)]) -> World {
     world
 }
 
-/// An id that is taken says that it is taken; clients of the API choose none.
+/// An id that is taken says that it is taken. No request names one: see `a_column_that_is_never_null…` of the API.
 fn same(with: &Result<Decision, Rejection>, without: &Result<Decision, Rejection>) -> bool {
     matches!(with, Err(Rejection::IdTaken)) || with == without
 }

@@ -57,9 +57,6 @@ struct NewAgent {
     #[serde(default)]
     #[schemars(with = "Option<Name>")]
     name: Option<String>,
-    /// A human's is the one its issuer knows it by.
-    #[serde(default)]
-    agent_id: Option<AgentId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -68,8 +65,8 @@ struct AgentMade {
 }
 
 async fn register(caller: Caller, key: Key, Body(body): Body<NewAgent>) -> Created<AgentMade> {
-    let NewAgent { kind, runtime, name, agent_id } = body;
-    let done = caller.execute(&key, RegisterAgent { agent_id, kind, runtime, name }).await?;
+    let NewAgent { kind, runtime, name } = body;
+    let done = caller.execute(&key, RegisterAgent { agent_id: None, kind, runtime, name }).await?;
     Ok(Done { position: done.position, body: AgentMade { agent_id: made(done.made.agent_id)? } })
 }
 

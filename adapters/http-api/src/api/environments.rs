@@ -82,8 +82,6 @@ struct NewEnvironment {
     #[schemars(with = "Name")]
     name: String,
     config: JsonObject,
-    #[serde(default)]
-    environment_id: Option<EnvironmentId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -92,8 +90,8 @@ struct EnvironmentMade {
 }
 
 async fn create(caller: Caller, key: Key, Body(body): Body<NewEnvironment>) -> Created<EnvironmentMade> {
-    let NewEnvironment { house_id, name, config, environment_id } = body;
-    let done = caller.execute(&key, CreateEnvironment { house_id, environment_id, name, config }).await?;
+    let NewEnvironment { house_id, name, config } = body;
+    let done = caller.execute(&key, CreateEnvironment { house_id, environment_id: None, name, config }).await?;
     Ok(Done { position: done.position, body: EnvironmentMade { environment_id: made(done.made.environment_id)? } })
 }
 

@@ -130,7 +130,9 @@ impl From<CommandError> for ApiError {
             CommandError::Rejected(rejection) => rejection.into(),
             CommandError::IdempotencyKeyReused => Self::new(StatusCode::CONFLICT, "idempotency_key_reused", message),
             CommandError::Conflict => Self::new(StatusCode::CONFLICT, "conflict", message),
-            CommandError::Unavailable(_) | CommandError::Stopped(_) => Self::unavailable(message),
+            CommandError::Unavailable(_) => Self::unavailable(message),
+            // Why may name what is in a house of others; the log of the server says it.
+            CommandError::Stopped(_) => Self::unavailable("nothing was written: commands have stopped; see the server's log"),
             CommandError::Unknown(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", message),
         }
     }

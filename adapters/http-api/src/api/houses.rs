@@ -83,8 +83,6 @@ async fn get(caller: Caller, Path(path): Path<HousePath>, Query(query): Query<At
 struct NewHouse {
     #[schemars(with = "Name")]
     name: String,
-    #[serde(default)]
-    house_id: Option<HouseId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -93,7 +91,7 @@ struct HouseMade {
 }
 
 async fn create(caller: Caller, key: Key, Body(body): Body<NewHouse>) -> Created<HouseMade> {
-    let done = caller.execute(&key, CreateHouse { house_id: body.house_id, name: body.name, owner: None }).await?;
+    let done = caller.execute(&key, CreateHouse { house_id: None, name: body.name, owner: None }).await?;
     Ok(Done { position: done.position, body: HouseMade { house_id: made(done.made.house_id)? } })
 }
 

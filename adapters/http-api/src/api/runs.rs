@@ -110,15 +110,12 @@ struct Task {
     #[serde(default)]
     #[schemars(with = "Vec<Tag>")]
     tags: Vec<String>,
-    /// The child's.
-    #[serde(default)]
-    thread_id: Option<ThreadId>,
 }
 
 async fn delegate(caller: Caller, Path(path): Path<ThreadPath>, key: Key, Body(task): Body<Task>) -> Created<ThreadMade> {
     let delegate = Delegate {
         thread_id: path.thread_id,
-        child_thread_id: task.thread_id,
+        child_thread_id: None,
         agent_id: task.agent_id,
         name: task.name,
         environment_id: task.environment_id,

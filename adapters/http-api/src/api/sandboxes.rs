@@ -65,8 +65,6 @@ struct NewSandbox {
     /// Points this thread at it, which must have none that lives.
     #[serde(default)]
     thread_id: Option<ThreadId>,
-    #[serde(default)]
-    sandbox_id: Option<SandboxId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -75,8 +73,8 @@ struct SandboxMade {
 }
 
 async fn request(caller: Caller, key: Key, Body(body): Body<NewSandbox>) -> Created<SandboxMade> {
-    let NewSandbox { house_id, provider, environment_id, thread_id, sandbox_id } = body;
-    let done = caller.execute(&key, RequestSandbox { house_id, sandbox_id, thread_id, environment_id, provider }).await?;
+    let NewSandbox { house_id, provider, environment_id, thread_id } = body;
+    let done = caller.execute(&key, RequestSandbox { house_id, sandbox_id: None, thread_id, environment_id, provider }).await?;
     Ok(Done { position: done.position, body: SandboxMade { sandbox_id: made(done.made.sandbox_id)? } })
 }
 
@@ -119,9 +117,6 @@ async fn destroyed(caller: Caller, Path(path): Path<SandboxPath>, key: Key, _: M
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Resume {
-    /// The new one's.
-    #[serde(default)]
-    sandbox_id: Option<SandboxId>,
     /// Else the dead one's.
     #[serde(default)]
     #[schemars(with = "Option<Name>")]
@@ -135,7 +130,7 @@ async fn resume(
     MaybeBody(body): MaybeBody<Resume>,
 ) -> Created<SandboxMade> {
     let SandboxPath { sandbox_id } = path;
-    let resume = ResumeSandbox { sandbox_id, new_sandbox_id: body.sandbox_id, provider: body.provider };
+    let resume = ResumeSandbox { sandbox_id, new_sandbox_id: None, provider: body.provider };
     let done = caller.execute(&key, resume).await?;
     Ok(Done { position: done.position, body: SandboxMade { sandbox_id: made(done.made.sandbox_id)? } })
 }

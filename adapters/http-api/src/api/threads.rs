@@ -107,8 +107,6 @@ struct NewThread {
     tags: Vec<String>,
     #[serde(default)]
     pinned: bool,
-    #[serde(default)]
-    thread_id: Option<ThreadId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -127,7 +125,7 @@ impl ThreadMade {
 async fn create(caller: Caller, key: Key, Body(body): Body<NewThread>) -> Created<ThreadMade> {
     let create = CreateThread {
         house_id: body.house_id,
-        thread_id: body.thread_id,
+        thread_id: None,
         name: body.name,
         parent_thread_id: body.parent_thread_id,
         parent_agent_id: body.parent_agent_id,
