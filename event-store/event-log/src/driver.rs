@@ -20,10 +20,13 @@ use crate::draft::{Ahead, Draft};
 use crate::peers::Peers;
 use crate::record::Record;
 use crate::slot::{self, Header, Kind, Slot};
-use crate::store::{Creation, Pace, SlotStore, StoreError};
+use crate::store::{Pace, StoreError};
 
 mod claim;
 mod forward;
+mod place;
+
+use place::{Placed, place};
 
 /// A slot is closed when it holds this much.
 const SLOT_BYTES: usize = 4 << 20;
@@ -88,6 +91,8 @@ pub(crate) struct Driver {
     backlog: VecDeque<Request>,
     ahead: Ahead,
     flights: VecDeque<Flight>,
+    /// Who waits for a look at the store while slots are in flight: the next of them to land is one.
+    looks: Vec<oneshot::Sender<()>>,
     puts: FuturesOrdered<BoxFuture<'static, Result<Placed, StoreError>>>,
     pace: Pace,
     /// How many commands came together lately.
@@ -101,18 +106,14 @@ struct Flight {
     slot: Arc<Slot>,
     bytes: Bytes,
     answers: Vec<Answer>,
+    /// They asked before it left, so that its landing tells them that nobody else wrote before.
+    looks: Vec<oneshot::Sender<()>>,
 }
 
 /// A command decided on what is in flight; its answer is true only once that is durable.
 struct Answer {
     submission: Submission,
     result: Result<Receipt, SubmitError>,
-}
-
-/// What became of a slot we tried to create.
-pub(crate) enum Placed {
-    Ours,
-    Theirs(Bytes),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -144,6 +145,7 @@ impl Driver {
             backlog: VecDeque::new(),
             ahead: Ahead::default(),
             flights: VecDeque::new(),
+            looks: Vec::new(),
             puts: FuturesOrdered::new(),
             pace,
             crowd: 0,
@@ -173,6 +175,10 @@ impl Driver {
     }
 
     async fn turn(&mut self) -> Result<(), Halt> {
+        if self.flights.is_empty() && !self.looks.is_empty() {
+            self.catch_up().await?;
+            answer(&mut self.looks);
+        }
         let room = self.flights.len() < self.pace.depth;
         let start_at = if self.flights.is_empty() { self.last_start } else { self.last_start + self.pace.linger };
         let may_start = room && (self.flights.is_empty() || Instant::now() >= start_at);
@@ -212,7 +218,7 @@ impl Driver {
         if self.pace.own_thread && matches!(first, Request::Submit(_)) && self.owns() {
             self.await_crowd();
         }
-        let (mut batch, refreshes) = self.gather(first);
+        let (mut batch, mut refreshes) = self.gather(first);
         self.crowd = batch.len().max((self.crowd * 3 + batch.len()) / 4);
         if self.flights.is_empty() {
             if !refreshes.is_empty()
@@ -226,9 +232,10 @@ impl Driver {
                 batch = self.route(batch).await?;
             }
         }
-        for done in refreshes {
-            let _ = done.send(());
+        if self.flights.is_empty() {
+            answer(&mut refreshes);
         }
+        self.looks.append(&mut refreshes);
         if !batch.is_empty() {
             self.start(batch);
         }
@@ -322,7 +329,8 @@ impl Driver {
         let slot = Arc::new(Slot { header, digest: slot::digest_of(&bytes), records, weight });
         let (slots, n, placed) = (core.store.slots.clone(), chain.next, bytes.clone());
         self.puts.push_back(Box::pin(async move { place(slots.as_ref(), n, placed).await }));
-        self.flights.push_back(Flight { slot, bytes, answers });
+        let looks = std::mem::take(&mut self.looks);
+        self.flights.push_back(Flight { slot, bytes, answers, looks });
         self.last_start = Instant::now();
     }
 
@@ -366,7 +374,7 @@ impl Driver {
 
     /// The oldest slot in flight has an outcome.
     async fn settle(&mut self, placed: Result<Placed, StoreError>) -> Result<(), Halt> {
-        let flight = self.flights.pop_front().expect("a put settles only while its flight is known");
+        let mut flight = self.flights.pop_front().expect("a put settles only while its flight is known");
         match placed.map_err(FetchError::from) {
             Ok(Placed::Ours) => {
                 let n = flight.slot.header.n;
@@ -381,12 +389,14 @@ impl Driver {
                 }
                 self.core.hear();
                 self.ahead.settle(n);
+                answer(&mut flight.looks);
                 flight.answers.into_iter().for_each(Answer::send);
                 Ok(())
             }
             Ok(Placed::Theirs(bytes)) => self.lost(flight, bytes).await,
             Err(error) => {
                 let unknown = SubmitError::Unknown(error.to_string());
+                self.looks.append(&mut flight.looks);
                 flight.answers.into_iter().for_each(|answer| answer.replace(Err(unknown.clone())));
                 Err(error.into())
             }
@@ -401,6 +411,7 @@ impl Driver {
         let mut lost = vec![flight];
         lost.extend(self.flights.drain(..));
         self.ahead.clear();
+        lost.iter_mut().for_each(|flight| self.looks.append(&mut flight.looks));
         self.put_back(lost.into_iter().flat_map(|flight| flight.answers).map(|answer| answer.submission).collect());
         self.take(&theirs)?;
         self.catch_up().await
@@ -448,6 +459,12 @@ impl Driver {
     }
 }
 
+fn answer(looks: &mut Vec<oneshot::Sender<()>>) {
+    for done in looks.drain(..) {
+        let _ = done.send(());
+    }
+}
+
 fn worth_waiting(crowd: usize, here: usize) -> bool {
     crowd >= CROWD && here < crowd * 3 / 4
 }
@@ -472,29 +489,6 @@ impl Answer {
 
     fn replace(self, result: Result<Receipt, SubmitError>) {
         let _ = self.submission.reply.send(result);
-    }
-}
-
-/// Creates slot `n`, however often the store must be asked. Any answer but `Created` is not an answer: a lost reply, a conflict that
-/// never was and a lost race look alike until the slot is read.
-pub(crate) async fn place(slots: &dyn SlotStore, n: u64, bytes: Bytes) -> Result<Placed, StoreError> {
-    let mut pause = Duration::from_millis(10);
-    loop {
-        let trouble = match slots.create(n, bytes.clone()).await {
-            Ok(Creation::Created) => return Ok(Placed::Ours),
-            Ok(Creation::Exists) => match slots.get(n).await {
-                Ok(Some(found)) if found == bytes => return Ok(Placed::Ours),
-                Ok(Some(found)) => return Ok(Placed::Theirs(found)),
-                Ok(None) => "refused as existing, but absent".to_owned(),
-                Err(StoreError::Transient { what, .. }) => what,
-                Err(error) => return Err(error),
-            },
-            Err(StoreError::Transient { what, .. }) => what,
-            Err(error) => return Err(error),
-        };
-        tracing::debug!(slot = n, trouble, "slot not settled, trying again");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_secs(2));
     }
 }
 
