@@ -102,6 +102,17 @@ impl World {
         }
     }
 
+    /// Who sees an agent's keys and may revoke them: itself, for a bot also who registered it and who owns every house it is in.
+    #[must_use]
+    pub fn manages_keys(&self, actor: AgentId, id: AgentId) -> bool {
+        let Some(agent) = self.agent(id) else { return false };
+        let owns_all = || {
+            let mut houses = self.houses_of(id).peekable();
+            houses.peek().is_some() && houses.all(|house| self.house(house).is_some_and(|house| house.is_owner(actor)))
+        };
+        actor == id || (agent.is_bot() && (agent.registered_by == Some(actor) || owns_all()))
+    }
+
     #[must_use]
     pub fn house(&self, id: &HouseId) -> Option<&House> {
         self.houses.get(id)

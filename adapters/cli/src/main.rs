@@ -38,10 +38,14 @@ mod exit {
 fn main() -> ExitCode {
     let args = Args::parse();
     if let Verb::Completions { shell } = args.verb {
-        clap_complete::generate(shell, &mut Args::command(), "arbe", &mut std::io::stdout());
-        return ExitCode::SUCCESS;
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Args::command(), "arbe", &mut script);
+        return ended(output::print(script).map(|()| ExitCode::SUCCESS));
     }
-    let done = if let Verb::Man { directory } = &args.verb { manual(directory.as_deref()) } else { start(args) };
+    ended(if let Verb::Man { directory } = &args.verb { manual(directory.as_deref()) } else { start(args) })
+}
+
+fn ended(done: anyhow::Result<ExitCode>) -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,

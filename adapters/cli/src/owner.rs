@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use commands::command::{CreateHouse, IssueKey, RegisterAgent};
 use commands::{Actor, CommandError, Commands};
 use events::{AgentKind, KeyHash};
@@ -19,11 +19,7 @@ const OWNER: &str = "owner";
 /// Where the owner's token is, if it is here.
 pub(crate) async fn welcome(commands: &Commands, log: u128, data_dir: &Path) -> anyhow::Result<Option<PathBuf>> {
     let path = data_dir.join(TOKEN_FILE);
-    let found = match std::fs::read_to_string(&path) {
-        Ok(text) => Some(text.trim().to_owned()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error).with_context(|| path.display().to_string()),
-    };
+    let found = read_private(&path)?;
     let (known, settled) = commands.with_world(|world| {
         let known = found.as_deref().is_some_and(|token| world.agent_by_key(&hash(token)).is_some());
         (known, world.houses().next().is_some())
@@ -81,24 +77,62 @@ pub(crate) fn signing_key(given: Option<&str>, data_dir: &Path) -> anyhow::Resul
         return Ok(Sha256::digest(text.as_bytes()).into());
     }
     let path = data_dir.join(KEY_FILE);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+    let text = match read_private(&path)? {
+        Some(text) => text,
+        None => {
             let text = http_api::auth::new_key();
             write_private(&path, &text)?;
             text
         }
-        Err(error) => return Err(error).with_context(|| path.display().to_string()),
     };
     Ok(Sha256::digest(text.trim().as_bytes()).into())
 }
 
+/// Whole or not at all: a file that ran out of disk would be a key that everybody knows.
 fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
+    let unfinished = path.with_extension(format!("{}.new", std::process::id()));
     let written = || {
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
         file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         file.write_all(text.as_bytes())?;
-        file.sync_all()
+        file.sync_all()?;
+        // Never over one that another server has just made.
+        std::fs::hard_link(&unfinished, path)
     };
-    written().with_context(|| path.display().to_string())
+    let done = written();
+    let _ = std::fs::remove_file(&unfinished);
+    done.with_context(|| path.display().to_string())
+}
+
+/// What is in a file of a secret, if there is one. One that is cut short is not used and not replaced.
+fn read_private(path: &Path) -> anyhow::Result<Option<String>> {
+    const SHORTEST: usize = 16;
+    match std::fs::read_to_string(path) {
+        Ok(text) if text.trim().len() < SHORTEST => {
+            bail!("{} is empty or cut short; remove it to have a new one", path.display())
+        }
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_that_is_cut_short_is_neither_used_nor_replaced() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join(KEY_FILE);
+        for text in ["", "\n", "arbe_abc"] {
+            std::fs::write(&path, text).expect("written");
+            assert!(signing_key(None, directory.path()).is_err(), "{text:?}");
+            assert_eq!(std::fs::read_to_string(&path).expect("there"), text);
+        }
+        std::fs::remove_file(&path).expect("removed");
+        let made = signing_key(None, directory.path()).expect("made");
+        assert_eq!(signing_key(None, directory.path()).expect("read"), made);
+        assert_eq!(std::fs::read_dir(directory.path()).expect("listed").count(), 1);
+    }
 }

@@ -86,12 +86,17 @@ fn greeting(config: &Config, address: SocketAddr, platform: Option<&Platform>) -
     text
 }
 
-/// The file by which verbs find this server; it goes when the server does.
-struct Reach(PathBuf);
+/// The file by which verbs find this server; it goes when the server does, unless it names another by then.
+struct Reach {
+    path: PathBuf,
+    url: String,
+}
 
 impl Drop for Reach {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        if std::fs::read_to_string(&self.path).is_ok_and(|named| named == self.url) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -106,8 +111,8 @@ fn publish(config: &Config, address: SocketAddr) -> anyhow::Result<Option<Reach>
     };
     let path = config.data_dir.join(URL_FILE);
     let url = format!("http://{}\n", SocketAddr::new(host, address.port()));
-    std::fs::write(&path, url).with_context(|| path.display().to_string())?;
-    Ok(Some(Reach(path)))
+    std::fs::write(&path, &url).with_context(|| path.display().to_string())?;
+    Ok(Some(Reach { path, url }))
 }
 
 fn reachable(address: &SocketAddr) -> bool {

@@ -58,7 +58,8 @@ pub(super) fn issue_key(draft: &mut Draft<'_>, command: &IssueKey) -> Result<(),
 
 pub(super) fn revoke_key(draft: &mut Draft<'_>, command: &RevokeKey) -> Result<(), Rejection> {
     let agent = subject(draft, command.agent_id)?;
-    if !speaks_for(draft, command.agent_id, agent) && !owns_all_of(draft, command.agent_id) {
+    let may = draft.actor.agent().is_none_or(|actor| draft.world.manages_keys(actor, command.agent_id));
+    if !may {
         return Err(Rejection::Forbidden);
     }
     let key = agent.keys.get(&command.key_id).ok_or(Rejection::NotFound { what: "key" })?;
@@ -77,17 +78,8 @@ fn subject<'a>(draft: &Draft<'a>, id: AgentId) -> Result<&'a Agent, Rejection> {
     draft.world.agent(id).ok_or(Rejection::AgentNotFound)
 }
 
-/// The agent itself, and who registered it: a human only until the first key is handed over. For a bot also who owns every house
-/// it is in.
+/// The agent itself, and who registered it: a human only until the first key is handed over.
 fn speaks_for(draft: &Draft<'_>, id: AgentId, agent: &Agent) -> bool {
     let Some(actor) = draft.actor.agent() else { return true };
-    let registrar = agent.registered_by == Some(actor) && (agent.is_bot() || agent.keys.is_empty());
-    actor == id || registrar || (agent.is_bot() && owns_all_of(draft, id))
-}
-
-/// One house of many is not enough: an owner could add a stranger's bot to a house and then act as it in others.
-fn owns_all_of(draft: &Draft<'_>, id: AgentId) -> bool {
-    let Some(actor) = draft.actor.agent() else { return true };
-    let mut houses = draft.world.houses_of(id).peekable();
-    houses.peek().is_some() && houses.all(|house| draft.world.house(house).is_some_and(|house| house.is_owner(actor)))
+    actor == id || (agent.registered_by == Some(actor) && (agent.is_bot() || agent.keys.is_empty()))
 }

@@ -51,8 +51,20 @@ pub(super) fn add_member(draft: &mut Draft<'_>, command: &AddMember) -> Result<(
     if house.members.contains_key(&command.agent_id) {
         return Err(Rejection::AlreadyMember);
     }
+    within_reach(draft, command.agent_id)?;
     draft.append_house(&command.house_id, MemberAdded { agent_id: command.agent_id, role: command.role });
     Ok(())
+}
+
+/// A bot is put to work by who registered it (anybody, if the system did) and by those it works for already: whoever else knows its id has no say over it.
+fn within_reach(draft: &Draft<'_>, id: AgentId) -> Result<(), Rejection> {
+    let (Some(actor), Some(agent)) = (draft.actor.agent(), draft.world.agent(id)) else { return Ok(()) };
+    let shared = || draft.world.houses_of(id).any(|house| draft.world.is_member(house, actor));
+    if !agent.is_bot() || agent.registered_by.is_none_or(|by| by == actor) || shared() {
+        Ok(())
+    } else {
+        Err(Rejection::AgentNotFound)
+    }
 }
 
 /// Owners remove whom they like; everybody may leave.

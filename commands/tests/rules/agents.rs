@@ -46,16 +46,20 @@ fn who_registers_a_bot_keeps_its_keys() {
 }
 
 #[test]
-fn an_owner_of_all_its_houses_speaks_for_a_bot() {
+fn an_owner_of_all_its_houses_revokes_the_keys_of_a_bot_and_makes_none() {
     let mut scene = scene();
-    scene.given(AS_OWNER, issue(BOT, "k", 'a'));
+    scene.given(AS_BOT, issue(BOT, "k", 'a'));
+    assert_eq!(scene.refused(AS_OWNER, issue(BOT, "k2", 'b')), "forbidden");
     assert_eq!(scene.refused(AS_MEMBER, revoke(BOT, "k")), "forbidden");
     scene.given(AS_OWNER, revoke(BOT, "k"));
 }
 
 #[test]
-fn adding_a_strangers_bot_to_a_house_gives_no_power_over_it() {
+fn who_only_knows_a_bots_id_has_no_power_over_it() {
     let mut scene = scene();
+    scene.given(AS_MEMBER, bot(NOBODY));
+    assert_eq!(scene.refused(AS_STRANGER, add_member("other", NOBODY)), "agent_not_found");
+    assert_eq!(scene.refused(AS_STRANGER, issue(NOBODY, "k", 'a')), "forbidden");
     scene.given(AS_BOT, issue(BOT, "k", 'a'));
     scene.given(AS_STRANGER, add_member("other", BOT));
     assert_eq!(scene.refused(AS_STRANGER, issue(BOT, "k2", 'b')), "forbidden");
@@ -63,10 +67,11 @@ fn adding_a_strangers_bot_to_a_house_gives_no_power_over_it() {
 }
 
 #[test]
-fn an_owner_revokes_a_key_of_a_member_of_no_other_house() {
+fn nobody_revokes_the_key_of_another_human() {
     let mut scene = scene();
     scene.given(AS_MEMBER, issue(MEMBER, "k", 'a'));
-    scene.given(AS_OWNER, revoke(MEMBER, "k"));
+    assert_eq!(scene.refused(AS_OWNER, revoke(MEMBER, "k")), "forbidden");
+    scene.given(AS_MEMBER, revoke(MEMBER, "k"));
     assert_eq!(scene.world.agent_by_key(&hash('a')), None);
 }
 

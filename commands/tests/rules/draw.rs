@@ -186,8 +186,9 @@ impl Draw {
             7 => RenameThread { thread_id, name: (!self.c.is_multiple_of(4)).then_some(word) }.into(),
             8 if self.c.is_multiple_of(2) => PinThread { thread_id }.into(),
             8 => UnpinThread { thread_id }.into(),
-            9 if self.c.is_multiple_of(2) => TagThread { thread_id, tags }.into(),
-            9 => UntagThread { thread_id, tags }.into(),
+            9 if self.c.is_multiple_of(3) => TagThread { thread_id, tags }.into(),
+            9 if self.c % 3 == 1 => UntagThread { thread_id, tags }.into(),
+            9 => ReplaceTags { thread_id, tags }.into(),
             _ => {
                 let (kind, payload) = SIGNALS[self.b % SIGNALS.len()];
                 entry(self.thread(), kind, payload).into()

@@ -90,8 +90,7 @@ impl Cluster {
         });
         let site = site.await.map_err(|error| ClusterError::NotStarted(error.to_string()))??;
         let duty = site.lock()?;
-        let postmaster = if duty.is_some() { Some(site.bring_up().await?) } else { None };
-        site.answer(postmaster.as_ref()).await?;
+        let postmaster = site.settle(duty.is_some()).await?;
         if duty.is_some() {
             site.furnish().await?;
         }
@@ -172,6 +171,19 @@ impl Site {
             }
         });
         started.await.map_err(|error| ClusterError::NotStarted(error.to_string()))?
+    }
+
+    /// Tried again for a while: the backends of a postmaster that was killed may keep a new one from coming up.
+    async fn settle(self: &Arc<Self>, duty: bool) -> Result<Option<Postmaster>, ClusterError> {
+        let started = Instant::now();
+        loop {
+            let postmaster = if duty { Some(self.bring_up().await?) } else { None };
+            match self.answer(postmaster.as_ref()).await {
+                Ok(()) => return Ok(postmaster),
+                Err(ClusterError::NotStarted(_)) if duty && started.elapsed() < process::SETTLE => sleep(WATCH_EVERY).await,
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Waits until it takes connections.

@@ -100,10 +100,11 @@ impl Caller {
     }
 }
 
-/// A row that the fold knows may not be there yet.
-pub(crate) fn found<T>(at: At<Option<T>>, what: &'static str) -> Result<At<T>, ApiError> {
+/// The fold knows it, so a row that is missing is only not there yet.
+pub(crate) fn found<T>(at: At<Option<T>>) -> Result<At<T>, ApiError> {
     let At { position, value } = at;
-    value.map(|value| At { position, value }).ok_or_else(|| ApiError::not_found(what))
+    let late = || ApiError::unavailable(format!("the rows, at position {position}, are behind what was asked for"));
+    value.map(|value| At { position, value }).ok_or_else(late)
 }
 
 pub(crate) fn limit(given: Option<u16>) -> Result<Limit, ApiError> {

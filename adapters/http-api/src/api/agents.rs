@@ -1,7 +1,6 @@
 //! Agents and their keys. They are not of one house, so they are read from the fold.
 
 use axum::http::Method;
-use commands::World;
 use commands::command::{IssueKey, RegisterAgent, RenameAgent, RevokeKey};
 use events::{AgentId, AgentKind, KeyId, Runtime};
 use schemars::JsonSchema;
@@ -108,13 +107,6 @@ struct Keys {
     items: Vec<KeyItem>,
 }
 
-/// Whoever may revoke a key may see that it is there.
-fn manages(world: &World, agent: &commands::Agent, id: AgentId, caller: AgentId) -> bool {
-    let owns = |house| world.house(house).is_some_and(|house| house.is_owner(caller));
-    let mut houses = world.houses_of(id).peekable();
-    id == caller || (agent.is_bot() && agent.registered_by == Some(caller)) || (houses.peek().is_some() && houses.all(owns))
-}
-
 async fn keys(caller: Caller, Path(path): Path<AgentPath>, Query(query): Query<AtLeast>, known: Known) -> Queried<Keys> {
     caller.folded(query.min_position).await?;
     let position = caller.plane()?.commands.position();
@@ -124,7 +116,7 @@ async fn keys(caller: Caller, Path(path): Path<AgentPath>, Query(query): Query<A
             label: key.label.clone(),
             revoked: key.revoked,
         };
-        let mine = manages(world, agent, path.agent_id, caller.agent);
+        let mine = world.manages_keys(caller.agent, path.agent_id);
         mine.then(|| agent.keys.iter().map(item).collect::<Vec<_>>())
     })?;
     let items = items.ok_or_else(|| ApiError::from(commands::Rejection::Forbidden))?;

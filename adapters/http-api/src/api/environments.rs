@@ -72,7 +72,7 @@ async fn get(
     caller.reach(query.min_position).await?;
     let house = caller.environment(&path.environment_id)?;
     let environment = caller.plane()?.queries.environment(&house, &path.environment_id).await?;
-    Ok(Answer::of(found(environment, "environment")?, known.0))
+    Ok(Answer::of(found(environment)?, known.0))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -75,7 +75,7 @@ async fn get(caller: Caller, Path(path): Path<HousePath>, Query(query): Query<At
     caller.reach(query.min_position).await?;
     caller.house(&path.house_id, |_| ())?;
     let house = caller.plane()?.queries.house(&path.house_id).await?;
-    Ok(Answer::of(found(house, "house")?, known.0))
+    Ok(Answer::of(found(house)?, known.0))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -50,7 +50,7 @@ async fn get(caller: Caller, Path(path): Path<SandboxPath>, Query(query): Query<
     caller.reach(query.min_position).await?;
     let house = caller.sandbox(&path.sandbox_id)?;
     let sandbox = caller.plane()?.queries.sandbox(&house, &path.sandbox_id).await?;
-    Ok(Answer::of(found(sandbox, "sandbox")?, known.0))
+    Ok(Answer::of(found(sandbox)?, known.0))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

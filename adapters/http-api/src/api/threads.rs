@@ -80,7 +80,7 @@ async fn get(caller: Caller, Path(path): Path<ThreadPath>, Query(query): Query<A
     caller.reach(query.min_position).await?;
     let (house, ()) = caller.thread(&path.thread_id, |_| ())?;
     let thread = caller.plane()?.queries.thread(&house, &path.thread_id).await?;
-    Ok(Answer::of(found(thread, "thread")?, known.0))
+    Ok(Answer::of(found(thread)?, known.0))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -17,7 +17,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The backends of a postmaster that was killed take a moment to notice; a new one cannot start before.
-const SETTLE: Duration = Duration::from_secs(10);
+pub(super) const SETTLE: Duration = Duration::from_secs(10);
 
 const SETTINGS: [&str; 11] = [
     "listen_addresses=",
@@ -157,10 +157,12 @@ pub(super) fn running(home: &Home) -> Option<u32> {
     pid_file(home).filter(|pid| is_postgres(*pid))
 }
 
-/// After a crash the number may belong to another process, which would keep Postgres from starting.
+/// After a crash the number may belong to another process, which would keep Postgres from starting. Who is here holds the lock on the
+/// directory, so that both files are either of a postmaster that runs or of none.
 fn forget_stale_pid(home: &Home) {
-    if pid_file(home).is_some_and(|pid| !is_postgres(pid)) {
+    if running(home).is_none() {
         let _ = fs::remove_file(home.data().join("postmaster.pid"));
+        let _ = fs::remove_file(home.socket.join(format!(".s.PGSQL.{PORT}.lock")));
     }
 }
 
