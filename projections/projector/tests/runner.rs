@@ -239,3 +239,37 @@ async fn a_projection_that_stopped_goes_on_with_the_copy_that_a_rebuild_left() {
     assert_eq!(monitor.status(position).state, RunState::Active);
     task.abort();
 }
+
+/// Counts letters; cares for nothing that `Sayings` trips over.
+struct Letters;
+
+impl Projector for Letters {
+    const NAME: &'static str = "letters";
+    const VERSION: u32 = 3;
+    type Change = String;
+
+    fn project(&self, recorded: &Recorded) -> Result<Vec<String>, Unprojectable> {
+        let Event::Content(Content::Chat(chat)) = &recorded.event else { return Ok(Vec::new()) };
+        Ok(vec![chat.text.len().to_string()])
+    }
+}
+
+#[tokio::test]
+async fn projections_run_side_by_side_and_one_that_stops_does_not_stop_the_other() {
+    let (log, sayings, letters) = (log().await, Memory::default(), Memory::default());
+    let pace = Pace { retry_after: Duration::from_millis(1), ..Pace::default() };
+    let (one, other) = (runner(&log, &sayings), Runner::new(log.clone(), Arc::new(Letters), letters.clone(), pace));
+    let (said, counted) = (one.monitor(), other.monitor());
+    let tasks = [tokio::spawn(async move { one.run().await }), tokio::spawn(async move { other.run().await })];
+    let mut position = 0;
+    for (n, text) in (0..).zip(["a", "bb", "unspeakable", "dddd"]) {
+        position = say(&log, n, text).await;
+    }
+    assert!(counted.watermark().reached(position, Duration::from_secs(10)).await);
+    let mut tasks = tasks.into_iter();
+    let stop = tasks.next().expect("a task").await.expect("an end");
+    assert_eq!((stop.seq, said.status(position).lag, counted.status(position).lag), (2, 2, 0));
+    assert_eq!(sayings.copy("live").said.len(), 2);
+    assert_eq!(letters.copy("live").said, ["1", "2", "11", "4"]);
+    tasks.for_each(|task| task.abort());
+}
