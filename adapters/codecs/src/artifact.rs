@@ -17,20 +17,35 @@ pub enum Body {
     Lines(Vec<Value>),
     Json(Value),
     Text(String),
+    Bytes(Vec<u8>),
     /// Rows of an SQLite database: table, and columns by name.
     Rows(Vec<(String, Value)>),
 }
 
 impl Body {
-    /// As it is written to disk; rows are not text.
+    /// As it is written to disk; rows are not a file, but go into one with [`crate::opencode::write_rows`].
     #[must_use]
-    pub fn to_text(&self) -> Option<String> {
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
         match self {
-            Self::Lines(values) => Some(values.iter().flat_map(|value| [value.to_string(), "\n".to_owned()]).collect()),
-            Self::Json(value) => Some(value.to_string()),
-            Self::Text(text) => Some(text.clone()),
+            Self::Lines(values) => {
+                let mut bytes = Vec::new();
+                for value in values {
+                    bytes.extend_from_slice(value.to_json().get().as_bytes());
+                    bytes.push(b'\n');
+                }
+                Some(bytes)
+            }
+            Self::Json(value) => Some(value.to_string().into()),
+            Self::Text(text) => Some(text.clone().into()),
+            Self::Bytes(bytes) => Some(bytes.clone()),
             Self::Rows(_) => None,
         }
+    }
+
+    /// The same, where it is a text.
+    #[must_use]
+    pub fn to_text(&self) -> Option<String> {
+        self.to_bytes().and_then(|bytes| String::from_utf8(bytes).ok())
     }
 }
 

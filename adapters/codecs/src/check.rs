@@ -1,9 +1,10 @@
 //! Does a client's session survive? Parse, restore natively, compare value by value, parse the result again.
 
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
 
-use events::session::{Message, Session, Timestamp};
+use events::session::{Message, Session, SessionId, Timestamp};
 
 use crate::artifact::{Artifact, Body};
 use crate::fault::Fault;
@@ -66,14 +67,17 @@ pub fn check(codec: &Codec, bundle: &Bundle, scratch: &Path) -> io::Result<Vec<D
             Err(error) => return Ok(different(error.to_string())),
         }
     }
-    let mut differences = compare(&codec.parse.originals(bundle), &restored);
-    if restored.iter().any(|artifact| matches!(artifact.body, Body::Rows(_))) {
-        return Ok(differences);
-    }
+    let restored = merged(restored);
+    let mut differences = compare(&merged(codec.parse.originals(bundle)), &restored);
     for artifact in &restored {
         let path = scratch.join(&artifact.path);
         path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        std::fs::write(&path, artifact.body.to_text().unwrap_or_default())?;
+        match &artifact.body {
+            Body::Rows(_) => {}
+            body @ (Body::Lines(_) | Body::Json(_) | Body::Text(_) | Body::Bytes(_)) => {
+                std::fs::write(&path, body.to_bytes().unwrap_or_default())?;
+            }
+        }
     }
     let again = Bundle { root: scratch.to_owned(), files: bundle.files.clone() };
     if modified(&again).is_ok() {
@@ -86,33 +90,72 @@ pub fn check(codec: &Codec, bundle: &Bundle, scratch: &Path) -> io::Result<Vec<D
     Ok(differences)
 }
 
-/// Groups what came out of one bundle: those without a parent there, each with its children.
+/// The rows of one database are one artifact, in an order of their own; a row or file of several sessions is there once.
+fn merged(artifacts: Vec<Artifact>) -> Vec<Artifact> {
+    let mut merged: Vec<Artifact> = Vec::with_capacity(artifacts.len());
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for artifact in artifacts {
+        match (known.get(&artifact.path).map(|at| &mut merged[*at].body), artifact.body) {
+            (Some(Body::Rows(rows)), Body::Rows(more)) => rows.extend(more),
+            (Some(had), body) if *had == body => {}
+            (Some(_) | None, body) => {
+                known.insert(artifact.path.clone(), merged.len());
+                merged.push(Artifact { path: artifact.path, body });
+            }
+        }
+    }
+    for artifact in &mut merged {
+        if let Body::Rows(rows) = &mut artifact.body {
+            rows.sort_by_cached_key(|(table, row)| (table.clone(), row.to_string()));
+            rows.dedup();
+        }
+    }
+    merged
+}
+
+/// Groups what came out of one bundle: those without a parent there, each with its children. One level deep: who hangs on a child
+/// stands alone.
 #[must_use]
 pub fn lineages(sessions: Vec<(Session, Vec<Message>)>) -> Vec<Lineage> {
-    let ids: Vec<_> = sessions.iter().map(|(session, _)| session.id.clone()).collect();
-    let (children, roots): (Vec<_>, Vec<_>) =
-        sessions.into_iter().partition(|(session, _)| session.parent_session_id.as_ref().is_some_and(|it| ids.contains(it)));
-    let of = |parent: &Session| {
-        children.iter().filter(|(child, _)| child.parent_session_id.as_ref() == Some(&parent.id)).cloned().collect()
+    let parents: HashMap<SessionId, Option<SessionId>> =
+        sessions.iter().map(|(session, _)| (session.id.clone(), session.parent_session_id.clone())).collect();
+    let parent = |of: &SessionId| parents.get(of)?.clone().filter(|it| parents.contains_key(it));
+    let (mut roots, mut children) = (Vec::new(), BTreeMap::<SessionId, Vec<_>>::new());
+    for (session, messages) in sessions {
+        match parent(&session.id).filter(|it| parent(it).is_none()) {
+            Some(parent) => children.entry(parent).or_default().push((session, messages)),
+            None => roots.push((session, messages)),
+        }
+    }
+    let lineage = |(session, messages): (Session, _)| {
+        let children = children.remove(&session.id).unwrap_or_default();
+        Lineage { session, messages, children }
     };
-    roots.into_iter().map(|(session, messages)| Lineage { children: of(&session), session, messages }).collect()
+    roots.into_iter().map(lineage).collect()
 }
 
 fn compare(originals: &[Artifact], restored: &[Artifact]) -> Vec<Difference> {
+    let by_path = |artifacts: &'_ [Artifact]| -> HashMap<String, usize> {
+        artifacts.iter().enumerate().map(|(at, artifact)| (artifact.path.clone(), at)).collect()
+    };
+    let (known, made) = (by_path(originals), by_path(restored));
     let mut differences = Vec::new();
     for original in originals {
-        let found = restored.iter().find(|artifact| artifact.path == original.path);
+        let found = made.get(&original.path).map(|at| &restored[*at]);
         let what = match found.map(|found| (&original.body, &found.body)) {
             None => Some("is not restored".to_owned()),
             Some((Body::Lines(one), Body::Lines(two))) => lines(one, two),
             Some((Body::Json(one), Body::Json(two))) => (!one.same(two)).then(|| first_difference(one, two, "")),
             Some((Body::Text(one), Body::Text(two))) => (one != two).then(|| "has another text".to_owned()),
-            Some((Body::Rows(one), Body::Rows(two))) => rows(one, two),
-            Some((Body::Lines(_) | Body::Json(_) | Body::Text(_) | Body::Rows(_), _)) => Some("has another form".to_owned()),
+            Some((Body::Rows(one), Body::Rows(two))) => different_rows(one, two),
+            Some((Body::Bytes(one), Body::Bytes(two))) => (one != two).then(|| "has other bytes".to_owned()),
+            Some((Body::Lines(_) | Body::Json(_) | Body::Text(_) | Body::Bytes(_) | Body::Rows(_), _)) => {
+                Some("has another form".to_owned())
+            }
         };
         differences.extend(what.map(|what| Difference { file: original.path.clone(), what }));
     }
-    for extra in restored.iter().filter(|artifact| originals.iter().all(|original| original.path != artifact.path)) {
+    for extra in restored.iter().filter(|artifact| !known.contains_key(&artifact.path)) {
         differences.push(Difference { file: extra.path.clone(), what: "was not there".to_owned() });
     }
     differences
@@ -126,7 +169,7 @@ fn lines(one: &[Value], two: &[Value]) -> Option<String> {
     }
 }
 
-fn rows(one: &[(String, Value)], two: &[(String, Value)]) -> Option<String> {
+fn different_rows(one: &[(String, Value)], two: &[(String, Value)]) -> Option<String> {
     let at = one.iter().zip(two).position(|(one, two)| one.0 != two.0 || !one.1.same(&two.1));
     match at {
         Some(at) => Some(format!("{} row {}: {}", one[at].0, at + 1, first_difference(&one[at].1, &two[at].1, ""))),

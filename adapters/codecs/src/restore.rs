@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use events::Json;
-use events::session::{BodyRef, Content, Data, Message, PartRef, Session};
+use events::session::{BodyRef, Content, Data, File, Message, PartRef, Session};
 
-use crate::artifact::{Report, Restored};
+use crate::artifact::{Artifact, Body, Report, Restored};
 use crate::lineage::Lineage;
 use crate::registry::Codec;
 use crate::value::{Path, Reader, Value};
@@ -15,18 +17,16 @@ use crate::value::{Path, Reader, Value};
 /// The write face of a codec; it holds no source.
 pub trait Serialize: Sync {
     /// The session was made by this client: its files as they were.
-    fn native(&self, lineage: &Lineage) -> Result<Vec<crate::artifact::Artifact>, RestoreError>;
+    fn native(&self, lineage: &Lineage) -> Result<Vec<Artifact>, RestoreError>;
 
     /// The session was made by another: a valid one of this client's that says the same. What it cannot say goes into the report.
-    fn foreign(
-        &self,
-        lineage: &Lineage,
-        place: &Place,
-        report: &mut Report,
-    ) -> Result<Vec<crate::artifact::Artifact>, RestoreError>;
+    fn foreign(&self, lineage: &Lineage, place: &Place, report: &mut Report) -> Result<Vec<Artifact>, RestoreError>;
 
     /// The id under which the client finds a restored session.
     fn session_id(&self, session: &Session) -> String;
+
+    /// The shell command with which the client goes on with what was restored and written below `root`.
+    fn resume_command(&self, restored: &Restored, root: &std::path::Path) -> String;
 }
 
 /// Where a session is to be gone on with.
@@ -58,14 +58,15 @@ pub fn restore(codec: &Codec, lineage: &Lineage, place: &Place) -> Result<Restor
 pub struct Placed {
     pub n: u64,
     pub value: Value,
+    /// One of the states that the record was seen in; another may stand at the same place.
+    pub state: bool,
 }
 
 /// Every record of a lineage by file, in the order of the source.
 pub fn records(lineage: &Lineage) -> Result<BTreeMap<String, Vec<Placed>>, RestoreError> {
     let mut files: BTreeMap<String, Vec<Placed>> = BTreeMap::new();
     for (session, messages) in lineage.all() {
-        let main = source(&session.options).and_then(|it| it.get("file").and_then(Value::as_str).map(str::to_owned));
-        let main = main.unwrap_or_default();
+        let main = file_of(session).unwrap_or_default();
         files.entry(main.clone()).or_default();
         let mut beside: BTreeMap<&str, Vec<&Message>> = BTreeMap::new();
         let places: Vec<_> = messages.iter().map(|message| source(&message.options)).collect();
@@ -84,9 +85,32 @@ pub fn records(lineage: &Lineage) -> Result<BTreeMap<String, Vec<Placed>>, Resto
             }
         }
     }
-    // Stable: what was stored later at the same place comes later.
-    files.values_mut().for_each(|placed| placed.sort_by_key(|it| it.n));
+    // Stable: what was stored later at the same place comes later, and what it became in the end comes last.
+    files.values_mut().for_each(|placed| placed.sort_by_key(|it| (it.n, !it.state)));
     Ok(files)
+}
+
+/// Files of one value a line.
+#[must_use]
+pub fn lines(placed: Vec<Placed>) -> Body {
+    Body::Lines(placed.into_iter().map(|it| it.value).collect())
+}
+
+/// A file that was read by [`crate::source::whole`], as it was.
+#[must_use]
+pub fn whole_file(record: &Value) -> Body {
+    let field = |key| record.get(key).and_then(Value::as_str);
+    match (record.get("json"), field("text"), field("base64")) {
+        (Some(json), _, _) => Body::Json(json.clone()),
+        (None, Some(text), _) => Body::Text(text.to_owned()),
+        (None, None, data) => Body::Bytes(STANDARD.decode(data.unwrap_or_default()).unwrap_or_default()),
+    }
+}
+
+/// The file that a session's records stand in.
+#[must_use]
+pub fn file_of(session: &Session) -> Option<String> {
+    source(&session.options).and_then(|place| file(&place))
 }
 
 #[must_use]
@@ -104,35 +128,52 @@ fn whole(
     let missing = |why| RestoreError::NoRecord { session: session.id.to_string(), message: message.id.to_string(), why };
     let own = own.ok_or_else(|| missing("options.source is missing"))?;
     let mut record = own.get("record").cloned().ok_or_else(|| missing("options.source.record is missing"))?;
-    if let (Content::System(text), Some(at)) = (&message.content, own.get("at").and_then(Value::as_str)) {
-        fill(&mut record, at, Value::from(text.as_str())).ok_or_else(|| missing("the place of its text"))?;
-    }
-    let mut made = Vec::new();
-    for part in others.iter().fold(message.parts(), |parts, other| parts.into_iter().chain(other.parts()).collect()) {
-        let Some(place) = source(part.options) else { continue };
-        let value = || value_of(message, &part, &place);
-        match (place.get("record"), place.get("at").and_then(Value::as_str)) {
-            (Some(part_record), at) => {
-                let mut part_record = part_record.clone();
-                if let Some(at) = at {
-                    fill(&mut part_record, at, value()?).ok_or_else(|| missing("the place of a part"))?;
-                }
-                made.push((file(&place), Placed { n: number(&place), value: part_record }));
-            }
-            (None, Some(at)) => fill(&mut record, at, value()?).ok_or_else(|| missing("the place of a part"))?,
-            (None, None) => {}
+    let places: Vec<_> = others.iter().map(|other| source(&other.options)).collect();
+    let beside = others.iter().copied().zip(places.iter().map(Option::as_ref));
+    for (said, place) in std::iter::once((message, Some(own))).chain(beside) {
+        let at = place.and_then(|place| place.get("at")).and_then(Value::as_str);
+        if let (Content::System(text), Some(at)) = (&said.content, at) {
+            fill(&mut record, at, Value::from(text.as_str())).ok_or_else(|| missing("the place of its text"))?;
         }
     }
-    made.insert(0, (file(own), Placed { n: number(own), value: record }));
+    let parts = others.iter().fold(message.parts(), |parts, other| parts.into_iter().chain(other.parts()).collect());
+    let mut made: Vec<(Option<String>, Placed)> = Vec::new();
+    // Which of the records made so far belongs to the part at the same place here.
+    let mut owned: Vec<Option<usize>> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let place = source(part.options).unwrap_or(Value::Null);
+        let own = match (place.get("record"), usize::try_from(number(&place, "back")).unwrap_or_default()) {
+            (Some(record), _) => {
+                made.push((file(&place), placed(&place, record.clone())));
+                Some(made.len() - 1)
+            }
+            (None, 0) => None,
+            (None, back) => owned.len().checked_sub(back).and_then(|at| owned[at]),
+        };
+        owned.push(own);
+        if let Some(at) = place.get("at").and_then(Value::as_str) {
+            let record = own.map_or(&mut record, |own| &mut made[own].1.value);
+            fill(record, at, value_of(message, &part, &place)?).ok_or_else(|| missing("the place of a part"))?;
+        }
+    }
+    for beside in own.get("beside").map(Value::items).unwrap_or_default() {
+        let record = beside.get("record").cloned().ok_or_else(|| missing("a record beside it"))?;
+        made.push((file(beside), placed(beside, record)));
+    }
+    made.insert(0, (file(own), placed(own, record)));
     Ok(made)
+}
+
+fn placed(place: &Value, value: Value) -> Placed {
+    Placed { n: number(place, "n"), value, state: place.get("state").and_then(Value::as_bool).unwrap_or_default() }
 }
 
 fn file(place: &Value) -> Option<String> {
     place.get("file").and_then(Value::as_str).map(str::to_owned)
 }
 
-fn number(place: &Value) -> u64 {
-    place.get("n").and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok()).unwrap_or_default()
+fn number(place: &Value, key: &str) -> u64 {
+    place.get(key).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok()).unwrap_or_default()
 }
 
 /// Pieces of one text follow each other.
@@ -147,26 +188,33 @@ fn fill(record: &mut Value, at: &str, value: Value) -> Option<()> {
 }
 
 fn value_of(message: &Message, part: &PartRef<'_>, place: &Value) -> Result<Value, RestoreError> {
-    let encoded = place.get("as").and_then(Value::as_str) == Some("encoded");
+    let form = place.get("as").and_then(Value::as_str);
     let of_json = |json: &Json| {
-        if encoded { Value::from(json.get()) } else { Reader::only(json.get()).unwrap_or(Value::Null) }
+        if form == Some("encoded") { Value::from(json.get()) } else { Reader::only(json.get()).unwrap_or(Value::Null) }
     };
     Ok(match part.body {
         BodyRef::Text(it) => Value::from(it.text.as_str()),
         BodyRef::Reasoning(it) => Value::from(it.text.as_str()),
         BodyRef::ToolCall(it) => of_json(&it.params),
         BodyRef::ToolResult(it) => of_json(&it.result),
-        BodyRef::File(it) => {
-            let prefix = place.get("prefix").and_then(Value::as_str).unwrap_or_default();
-            match &it.data {
-                Data::Inline(data) => Value::from(format!("{prefix}{data}")),
-                Data::Url(url) if url.starts_with("pond://blob/") => {
-                    let (message, part) = (message.id.to_string(), part.id.to_string());
-                    return Err(RestoreError::BlobNotLoaded { message, part });
-                }
-                Data::Url(url) => Value::from(url.as_str()),
+        BodyRef::File(it) => match (loaded(message, part, it)?, place.get("prefix").and_then(Value::as_str)) {
+            (Data::Inline(data), _) if form == Some("text") => {
+                let text = STANDARD.decode(data).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+                Value::from(text.unwrap_or_else(|| data.clone()))
             }
-        }
+            (Data::Inline(data), Some(prefix)) => Value::from(format!("{prefix}{data}")),
+            (Data::Inline(data) | Data::Url(data), _) => Value::from(data.as_str()),
+        },
         BodyRef::ApprovalRequest(_) | BodyRef::ApprovalResponse(_) => Value::Null,
     })
+}
+
+/// What a file holds, unless it is kept elsewhere.
+pub(crate) fn loaded<'a>(message: &Message, part: &PartRef<'_>, file: &'a File) -> Result<&'a Data, RestoreError> {
+    match &file.data {
+        Data::Url(url) if url.starts_with("pond://blob/") => {
+            Err(RestoreError::BlobNotLoaded { message: message.id.to_string(), part: part.id.to_string() })
+        }
+        data @ (Data::Url(_) | Data::Inline(_)) => Ok(data),
+    }
 }

@@ -33,10 +33,11 @@ mod bound;
 mod extracted;
 mod out;
 mod parts;
+mod place;
 mod record;
 
 pub use bound::VALUE_MAX;
 pub use extracted::Extracted;
-pub use out::{Handle, Head, Out, Parsed, SessionDraft, Sink, Told};
+pub use out::{Fact, Handle, Head, Out, Parsed, SessionDraft, Sink, Told};
 pub use parts::Parts;
 pub use record::Record;

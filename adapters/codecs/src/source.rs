@@ -4,9 +4,12 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::fault::{Location, What};
-use crate::seam::Record;
-use crate::value::Reader;
+use crate::seam::{Record, VALUE_MAX};
+use crate::value::{Reader, Value};
 
 /// More than any client writes on one line; what is longer is skipped without being held.
 pub const LINE_MAX: u64 = 128 << 20;
@@ -39,6 +42,32 @@ pub fn open(root: &Path, file: &Path) -> io::Result<Box<dyn BufRead>> {
         return Ok(Box::new(BufReader::new(zstd::Decoder::new(opened)?)));
     }
     Ok(Box::new(BufReader::with_capacity(256 << 10, opened)))
+}
+
+/// All that a file holds, within the bound of a line.
+pub fn bytes(root: &Path, file: &Path) -> Result<Vec<u8>, What> {
+    let unreadable = |error: io::Error| What::Unreadable(error.to_string());
+    let path = root.join(file);
+    let bytes = std::fs::metadata(&path).map_err(unreadable)?.len();
+    if bytes > LINE_MAX {
+        return Err(What::LineTooLong { bytes });
+    }
+    std::fs::read(&path).map_err(unreadable)
+}
+
+/// A file that is one record: `json` if it is and is called so, else `text`, or `base64` where no text column holds it.
+pub fn whole(root: &Path, file: &Path) -> Result<Record, (Location, What)> {
+    let at = Location { file: name(file), line: None };
+    let encoded = |bytes: &[u8]| Value::object([("base64", Value::from(STANDARD.encode(bytes)))]);
+    let value = match String::from_utf8(bytes(root, file).map_err(|what| (at.clone(), what))?) {
+        Ok(text) if text.len() > VALUE_MAX => encoded(text.as_bytes()),
+        Ok(text) => match file.extension().filter(|it| *it == "json").and_then(|_| Reader::only(&text).ok()) {
+            Some(json) => Value::object([("json", json)]),
+            None => Value::object([("text", Value::from(text))]),
+        },
+        Err(error) => encoded(error.as_bytes()),
+    };
+    Ok(Record::new(value, at.file, 1, 0))
 }
 
 /// The records of a file of JSON values, most often one a line. What is not one is a fault, and reading goes on with the next line.
@@ -88,7 +117,7 @@ impl Records {
         self.buffer = Vec::new();
         while let Some(from) = self.from.as_mut() {
             let (read, done) = match from.fill_buf() {
-                Ok(held) => match held.iter().position(|byte| *byte == b'\n') {
+                Ok(held) => match memchr::memchr(b'\n', held) {
                     Some(end) => (end + 1, true),
                     None => (held.len(), held.is_empty()),
                 },

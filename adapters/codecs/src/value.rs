@@ -161,6 +161,13 @@ impl Value {
         Self::Object(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
     }
 
+    /// Adds a field to an object.
+    pub fn push(&mut self, key: &str, value: Self) {
+        if let Self::Object(fields) = self {
+            fields.push((key.to_owned(), value));
+        }
+    }
+
     #[must_use]
     pub fn number(number: impl fmt::Display) -> Self {
         Self::Number(number.to_string().into())
@@ -200,6 +207,25 @@ impl From<Vec<Value>> for Value {
     fn from(items: Vec<Value>) -> Self {
         Self::Array(items)
     }
+}
+
+/// The first byte that cannot stand in a text as it is: a quote, a backslash or a control character. Eight at a time; a borrow can
+/// only mark bytes above the first, which is the one that counts.
+fn special(bytes: &[u8]) -> Option<usize> {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * EACH;
+    let below = |word: u64, byte: u8| word.wrapping_sub(EACH * u64::from(byte)) & !word & HIGH;
+    let is = |word: u64, byte: u8| below(word ^ (EACH * u64::from(byte)), 1);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = below(word, 0x20) | is(word, b'"') | is(word, b'\\');
+        if found != 0 {
+            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let at = rest.iter().position(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'))?;
+    Some(words.len() * 8 + at)
 }
 
 fn same_fields(one: &[(String, Value)], two: &[(String, Value)]) -> bool {

@@ -21,6 +21,8 @@ pub(super) enum How {
     Plain,
     /// A text that holds JSON.
     Encoded,
+    /// What a file holds, as a text.
+    Text,
     /// Base64 after a prefix such as `data:image/png;base64,`.
     Prefixed(String),
 }
@@ -54,6 +56,13 @@ impl Extracted<String> {
     #[must_use]
     pub fn piece(&self, range: std::ops::Range<usize>) -> Option<Self> {
         self.value.get(range).map(|piece| Self { value: piece.to_owned(), from: None })
+    }
+
+    /// The number before the one that the text is: sources name the end of a span by what comes after it.
+    #[must_use]
+    pub fn before(&self) -> Option<Self> {
+        let before = self.value.parse::<u64>().ok()?.checked_sub(1)?;
+        Some(Self { value: before.to_string(), from: None })
     }
 
     /// An id made of two, the outer one first.

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use events::session::{AssistantBody, Content, Message, MessageId, Options, Session, SessionId, Timestamp, ToolBody, UserBody};
+use events::Json;
+use events::session::{AssistantBody, Content, Message, MessageId, Session, SessionId, Timestamp, ToolBody, UserBody};
 
 use super::extracted::Extracted;
-use super::parts::{Parts, place};
-use super::record::{Record, json};
+use super::parts::Parts;
+use super::place::{Fields, options};
+use super::record::Record;
 use crate::fault::{Fault, Location, What};
-use crate::value::Value;
-use events::Json;
 
 /// `adapter-integrity-event-ordering`: a session comes before its messages; a message is whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,9 @@ pub type Sink<'a> = dyn FnMut(Parsed) -> Result<(), std::io::Error> + 'a;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(usize);
 
+/// Something for `options.<namespace>.<key>`, such as (`anthropic`, `model`).
+pub type Fact = (&'static str, &'static str, Extracted<Json>);
+
 /// Where a session stands. Its id, project and beginning come out of the source.
 #[derive(Debug)]
 pub struct SessionDraft {
@@ -33,19 +36,17 @@ pub struct SessionDraft {
     pub cut: Option<Extracted<String>>,
     pub project: Option<Extracted<String>>,
     pub created_at: Option<Extracted<Timestamp>>,
-    /// Facts for `options.<namespace>.<key>`.
-    pub facts: Vec<(&'static str, &'static str, Extracted<Json>)>,
+    pub facts: Vec<Fact>,
 }
 
 /// What is known of a message beside its content.
 #[derive(Debug, Default)]
 pub struct Head {
-    /// Without one it is made of the record.
+    /// As [`Record::id`] gives it. Without one it is the record's digest.
     pub id: Option<Extracted<String>>,
     /// Without one it is that of the message before, or of the session.
     pub timestamp: Option<Extracted<Timestamp>>,
-    /// Facts for `options.<namespace>.<key>`, such as (`anthropic`, `model`).
-    pub facts: Vec<(&'static str, &'static str, Extracted<Json>)>,
+    pub facts: Vec<Fact>,
 }
 
 /// A message that was handed out.
@@ -53,6 +54,15 @@ pub struct Head {
 pub struct Told {
     id: MessageId,
     n: u64,
+    repeated: bool,
+}
+
+impl Told {
+    /// The source has another message of the same id before this one; it got a number of its own.
+    #[must_use]
+    pub fn repeated(&self) -> bool {
+        self.repeated
+    }
 }
 
 struct Open {
@@ -104,9 +114,8 @@ impl<'a> Out<'a> {
         let cut = draft.cut.map(|it| MessageId::new(&it.value)).transpose().map_err(|error| unfit(&error))?;
         let project = draft.project.map(|it| it.value).filter(|it| !it.is_empty()).ok_or(What::Missing("the project"))?;
         let created_at = draft.created_at.map_or(self.modified, |it| it.value);
-        let mut options = bag(draft.facts);
-        let file = Value::object([("file", Value::from(&*location.file))]);
-        merge(&mut options, "source", file);
+        let mut source = Fields::default();
+        source.put("file", &*location.file);
         let session = Session {
             id: id.clone(),
             parent_session_id: parent,
@@ -114,7 +123,7 @@ impl<'a> Out<'a> {
             source_agent: self.adapter.to_owned(),
             created_at,
             project,
-            options,
+            options: options(draft.facts, source),
         };
         session.check().map_err(|error| unfit(&error))?;
         self.hand(Parsed::Session(session));
@@ -122,73 +131,91 @@ impl<'a> Out<'a> {
         Ok(Handle(self.sessions.len() - 1))
     }
 
-    pub fn user(&mut self, to: Handle, record: Record, head: Head, parts: Parts<UserBody>) -> Told {
-        self.message(to, record, head, Content::User(parts.into_inner()), None)
+    pub fn user(&mut self, to: Handle, record: Record, head: Head, mut parts: Parts<UserBody>) -> Told {
+        let aside = aside(&mut parts);
+        self.message(to, record, head, Content::User(parts.into_inner()), aside)
     }
 
-    pub fn assistant(&mut self, to: Handle, record: Record, head: Head, parts: Parts<AssistantBody>) -> Told {
-        self.message(to, record, head, Content::Assistant(parts.into_inner()), None)
+    pub fn assistant(&mut self, to: Handle, record: Record, head: Head, mut parts: Parts<AssistantBody>) -> Told {
+        let aside = aside(&mut parts);
+        self.message(to, record, head, Content::Assistant(parts.into_inner()), aside)
     }
 
-    pub fn tool(&mut self, to: Handle, record: Record, head: Head, parts: Parts<ToolBody>) -> Told {
-        self.message(to, record, head, Content::Tool(parts.into_inner()), None)
+    pub fn tool(&mut self, to: Handle, record: Record, head: Head, mut parts: Parts<ToolBody>) -> Told {
+        let aside = aside(&mut parts);
+        self.message(to, record, head, Content::Tool(parts.into_inner()), aside)
     }
 
     /// Instructions that the source records as such.
     pub fn system(&mut self, to: Handle, record: Record, head: Head, text: Extracted<String>) -> Told {
-        let hole = text.from.map(place);
-        self.message(to, record, head, Content::System(text.value), hole)
+        let mut source = Fields::default();
+        source.hole(text.from);
+        self.message(to, record, head, Content::System(text.value), source)
     }
 
     /// A record that is no message, carried whole.
     pub fn carry(&mut self, to: Handle, record: Record, head: Head) -> Told {
-        self.message(to, record, head, Content::System(String::new()), None)
+        self.message(to, record, head, Content::System(String::new()), Fields::default())
+    }
+
+    /// A record that its client writes over: every state that it is seen in is carried, and restoring takes the last, or the message
+    /// that it became.
+    pub fn state(&mut self, to: Handle, mut record: Record, head: Head) -> Told {
+        let digest = record.digest().value;
+        let id = blake3::hash(format!("{}\n{digest}", record.file).as_bytes()).to_hex()[..24].to_owned();
+        let head = Head { id: Some(Extracted { value: id, from: None }), ..head };
+        let mut source = Fields::default();
+        source.put("state", &true);
+        self.message(to, record, head, Content::System(String::new()), source)
     }
 
     /// What a user said in the record of another message, as when a source puts a text beside the results of tools.
-    pub fn user_beside(&mut self, to: Handle, of: &Told, facts: Head, parts: Parts<UserBody>) {
-        self.beside(to, of, facts, Content::User(parts.into_inner()));
+    pub fn user_beside(&mut self, to: Handle, of: &Told, parts: Parts<UserBody>) {
+        self.beside(to, of, Content::User(parts.into_inner()), Fields::default());
     }
 
     /// The results of tools that a source puts into the record of another message, as beside their calls.
-    pub fn tool_beside(&mut self, to: Handle, of: &Told, facts: Head, parts: Parts<ToolBody>) {
-        self.beside(to, of, facts, Content::Tool(parts.into_inner()));
+    pub fn tool_beside(&mut self, to: Handle, of: &Told, parts: Parts<ToolBody>) {
+        self.beside(to, of, Content::Tool(parts.into_inner()), Fields::default());
     }
 
-    fn beside(&mut self, to: Handle, of: &Told, head: Head, content: Content) {
+    /// More instructions in the record of another message, each a text of its own.
+    pub fn system_beside(&mut self, to: Handle, of: &Told, text: Extracted<String>) {
+        let mut source = Fields::default();
+        source.hole(text.from);
+        self.beside(to, of, Content::System(text.value), source);
+    }
+
+    fn beside(&mut self, to: Handle, of: &Told, content: Content, more: Fields) {
         let open = &mut self.sessions[to.0];
-        let timestamp = head.timestamp.map_or(open.anchor, |it| it.value);
-        let id = open.unique(format!("{}+", of.id));
-        let mut options = bag(head.facts);
-        let place = Value::object([("of", Value::from(of.id.as_str())), ("n", Value::number(of.n))]);
-        merge(&mut options, "source", place);
+        let (timestamp, id) = (open.anchor, open.unique(format!("{}+", of.id)));
+        let mut source = Fields::default();
+        source.put("of", of.id.as_str());
+        source.put("n", &of.n);
+        source.extend(more);
         let session = open.id.clone();
-        self.hand(Parsed::Message(session, Message { id, timestamp, options, content }));
+        self.hand(Parsed::Message(session, Message { id, timestamp, options: options(Vec::new(), source), content }));
     }
 
-    fn message(&mut self, to: Handle, record: Record, head: Head, content: Content, hole: Option<Value>) -> Told {
+    fn message(&mut self, to: Handle, mut record: Record, head: Head, content: Content, more: Fields) -> Told {
         let open = &mut self.sessions[to.0];
         if let Some(timestamp) = &head.timestamp {
             open.anchor = timestamp.value;
         }
         let timestamp = open.anchor;
-        let mut options = bag(head.facts);
-        let mut fields = Vec::new();
+        let named = head.id.map(|it| it.value).filter(|it| MessageId::new(it).is_ok());
+        let id = open.unique(named.clone().unwrap_or_else(|| record.digest().value));
+        let repeated = named.is_some_and(|named| named != id.as_str());
+        let told = Told { id: id.clone(), n: record.n, repeated };
+        let mut source = Fields::default();
         if record.file != open.main {
-            fields.push(("file".to_owned(), Value::from(&*record.file)));
+            source.put("file", &*record.file);
         }
-        fields.push(("n".to_owned(), Value::number(record.n)));
-        if let Some(hole) = hole {
-            fields.extend(hole.fields().iter().cloned());
-        }
-        let source_id = head.id.map(|it| it.value).filter(|it| MessageId::new(it).is_ok());
-        let n = record.n;
-        let remainder = record.remainder();
-        let id = open.id_for(source_id, &remainder, &content);
-        fields.push(("record".to_owned(), remainder));
-        merge(&mut options, "source", Value::Object(fields));
-        let (session, told) = (open.id.clone(), Told { id: id.clone(), n });
-        self.hand(Parsed::Message(session, Message { id, timestamp, options, content }));
+        source.put("n", &record.n);
+        source.extend(more);
+        source.push("record", record.remainder());
+        let session = open.id.clone();
+        self.hand(Parsed::Message(session, Message { id, timestamp, options: options(head.facts, source), content }));
         told
     }
 
@@ -200,40 +227,27 @@ impl<'a> Out<'a> {
 }
 
 impl Open {
-    /// `lance-deterministic-pk`: the source's id, or one made of the content; the same again gets a number.
-    fn id_for(&mut self, source: Option<String>, remainder: &Value, content: &Content) -> MessageId {
-        let base = source.unwrap_or_else(|| {
-            let mut hasher = blake3::Hasher::new();
-            hasher.update(remainder.to_string().as_bytes());
-            hasher.update(format!("{content:?}").as_bytes());
-            hasher.finalize().to_hex()[..24].to_owned()
-        });
-        self.unique(base)
-    }
-
+    /// `adapter-integrity-dedup`: the same again gets a number, unless that is an id of the source, too.
     fn unique(&mut self, base: String) -> MessageId {
-        let times = self.used.entry(base.as_str().into()).or_default();
-        *times += 1;
-        let id = if *times == 1 { base } else { format!("{base}~{times}") };
+        let mut id = base.clone();
+        while self.used.contains_key(id.as_str()) {
+            let times = self.used.entry(base.as_str().into()).or_default();
+            *times += 1;
+            id = format!("{base}~{times}");
+        }
+        self.used.insert(id.as_str().into(), 1);
         MessageId::new(&id).unwrap_or_else(|_| MessageId::new(&blake3::hash(id.as_bytes()).to_hex()).expect("digits are an id"))
     }
 }
 
-fn bag(facts: Vec<(&'static str, &'static str, Extracted<Json>)>) -> Options {
-    let mut options = Options::new();
-    for (namespace, key, fact) in facts {
-        if let Ok(value) = crate::value::Reader::only(fact.value.get()) {
-            merge(&mut options, namespace, Value::object([(key, value)]));
-        }
+/// Records that belong to a message and became no part of it.
+fn aside<B>(parts: &mut Parts<B>) -> Fields {
+    let records: Vec<_> = std::mem::take(&mut parts.aside).into_iter().map(Record::place).collect();
+    let mut source = Fields::default();
+    if !records.is_empty() {
+        source.put("beside", &records);
     }
-    options
-}
-
-fn merge(options: &mut Options, namespace: &str, add: Value) {
-    let had = options.remove(namespace).and_then(|had| crate::value::Reader::only(had.get()).ok());
-    let mut fields: Vec<_> = had.iter().flat_map(|had| had.fields().iter().cloned()).collect();
-    fields.extend(add.fields().iter().cloned());
-    options.insert(namespace.to_owned(), json(&Value::Object(fields)));
+    source
 }
 
 impl std::fmt::Debug for Out<'_> {

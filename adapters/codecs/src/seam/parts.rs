@@ -3,35 +3,43 @@ use events::session::{
     ApprovalRequest, ApprovalResponse, Body, Data, File, Options, Part, PartId, Provenance, Reasoning, Text, ToolCall, ToolResult,
 };
 
-use super::extracted::{Extracted, Hole, How};
-use super::record::{Record, json};
-use crate::value::Value;
+use super::extracted::{Extracted, Hole};
+use super::place::{Fields, options};
+use super::record::Record;
 
 const GENERIC: &str = "application/octet-stream";
 
 /// The parts of one message, in order.
 #[derive(Debug)]
-pub struct Parts<B>(Vec<Part<B>>);
+pub struct Parts<B> {
+    /// Each with where it stood.
+    parts: Vec<(Part<B>, Fields)>,
+    /// Records that became none.
+    pub(super) aside: Vec<Record>,
+}
 
 impl<B> Default for Parts<B> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { parts: Vec::new(), aside: Vec::new() }
     }
 }
 
 impl<B: Body> Parts<B> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.parts.is_empty()
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parts.len()
     }
 
     fn push(&mut self, body: impl Into<B>, provenance: Provenance, hole: Option<Hole>) -> &mut Self {
-        let id = PartId::new(&self.0.len().to_string()).expect("digits are an id");
-        let mut options = Options::new();
-        if let Some(hole) = hole {
-            options.insert("source".to_owned(), json(&place(hole)));
-        }
-        self.0.push(Part { id, provenance, options, body: body.into() });
+        let id = PartId::new(&self.parts.len().to_string()).expect("digits are an id");
+        let mut place = Fields::default();
+        place.hole(hole);
+        self.parts.push((Part { id, provenance, options: Options::new(), body: body.into() }, place));
         self
     }
 
@@ -122,7 +130,7 @@ impl<B: Body> Parts<B> {
 
     /// The last part is named by the source.
     pub fn named(&mut self, id: &Extracted<String>) -> &mut Self {
-        if let (Some(part), Ok(id)) = (self.0.last_mut(), PartId::new(&id.value)) {
+        if let (Some((part, _)), Ok(id)) = (self.parts.last_mut(), PartId::new(&id.value)) {
             part.id = id;
         }
         self
@@ -130,39 +138,40 @@ impl<B: Body> Parts<B> {
 
     /// The last part stood in a record of its own, whose remainder it keeps. Its hole is in that record.
     pub fn own(&mut self, record: Record) -> &mut Self {
-        if let Some(part) = self.0.last_mut() {
-            let at = part.options.remove("source").and_then(|at| crate::value::Reader::only(at.get()).ok());
-            let mut fields = vec![
-                ("file".to_owned(), Value::from(&*record.file)),
-                ("n".to_owned(), Value::number(record.n)),
-                ("record".to_owned(), record.remainder()),
-            ];
-            fields.extend(at.iter().flat_map(|at| at.fields().iter().cloned()));
-            part.options.insert("source".to_owned(), json(&Value::Object(fields)));
+        self.own_last(1, record)
+    }
+
+    /// The last `count` parts stood in one record of their own: the first keeps its remainder, the others say how far back it is. A
+    /// record that became no part at all is kept by the message.
+    pub fn own_last(&mut self, count: usize, record: Record) -> &mut Self {
+        let first = self.parts.len().saturating_sub(count);
+        match self.parts[first..].split_first_mut() {
+            Some(((_, place), others)) => {
+                let hole = std::mem::replace(place, record.place());
+                place.extend(hole);
+                for (back, (_, place)) in others.iter_mut().enumerate() {
+                    place.put("back", &(back + 1));
+                }
+            }
+            None => self.aside.push(record),
         }
         self
     }
 
-    pub(super) fn into_inner(mut self) -> Vec<Part<B>> {
-        let mut seen = std::collections::BTreeSet::new();
-        for (index, part) in self.0.iter_mut().enumerate() {
-            if !seen.insert(part.id.clone()) {
-                let id = format!("{}~{index}", part.id);
-                part.id = PartId::new(&id).unwrap_or_else(|_| PartId::new(&index.to_string()).expect("digits are an id"));
-                seen.insert(part.id.clone());
+    /// No two with one id.
+    pub(super) fn into_inner(self) -> Vec<Part<B>> {
+        let mut seen = std::collections::HashSet::with_capacity(self.parts.len());
+        let sealed = self.parts.into_iter().enumerate().map(|(index, (mut part, place))| {
+            let base = part.id.clone();
+            let mut times = index;
+            while !seen.insert(part.id.clone()) {
+                let id = format!("{base}~{times}");
+                part.id = PartId::new(&id).unwrap_or_else(|_| PartId::new(&times.to_string()).expect("digits are an id"));
+                times += 1;
             }
-        }
-        self.0
+            part.options = options(Vec::new(), place);
+            part
+        });
+        sealed.collect()
     }
-}
-
-/// How a hole is stored; read back by `restore`.
-pub(super) fn place(Hole { at, how }: Hole) -> Value {
-    let mut fields = vec![("at".to_owned(), Value::from(at.to_string()))];
-    match how {
-        How::Plain => {}
-        How::Encoded => fields.push(("as".to_owned(), Value::from("encoded"))),
-        How::Prefixed(prefix) => fields.push(("prefix".to_owned(), Value::from(prefix))),
-    }
-    Value::Object(fields)
 }

@@ -1,10 +1,13 @@
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use events::Json;
-use events::session::{Data, Timestamp};
+use events::session::{Data, MessageId, Timestamp};
 
 use super::bound::{VALUE_MAX, bound, sentinel};
 use super::extracted::{Extracted, Hole, How};
+use super::place::Fields;
 use crate::fault::Location;
 use crate::value::{Path, Reader, Value};
 
@@ -12,6 +15,10 @@ use crate::value::{Path, Reader, Value};
 #[derive(Clone, Debug)]
 pub struct Record {
     value: Value,
+    /// The text of the value, while it is known and nothing was taken.
+    text: Option<Json>,
+    digest: Option<String>,
+    named: bool,
     pub(super) file: Arc<str>,
     pub(super) line: u64,
     pub(super) n: u64,
@@ -21,7 +28,7 @@ impl Record {
     /// `n` is its place among the records of its file, `line` is where a reader finds it, from one on.
     #[must_use]
     pub fn new(value: Value, file: Arc<str>, line: u64, n: u64) -> Self {
-        Self { value, file, line, n }
+        Self { value, text: None, digest: None, named: false, file, line, n }
     }
 
     /// To decide by, not to keep.
@@ -40,7 +47,29 @@ impl Record {
         self.value.at(&path.into()).and_then(Value::as_str)
     }
 
+    /// Copies the id that the source has for the record, if it can be one. It is asked for before anything is taken: a record without
+    /// one is known by its digest, which is then made of the record as it was.
+    pub fn id(&mut self, path: impl Into<Path>) -> Option<Extracted<String>> {
+        let id = self.copy(path).filter(|id| MessageId::new(&id.value).is_ok());
+        self.named |= id.is_some();
+        id
+    }
+
+    /// `lance-deterministic-pk`, `adapter-integrity-additive-sync`: an id made of the source's record alone, so that it stays when a codec
+    /// learns to take more out of it.
+    pub fn digest(&mut self) -> Extracted<String> {
+        let digest = self.digest.get_or_insert_with(|| {
+            let text = self.text.get_or_insert_with(|| self.value.to_json());
+            blake3::hash(text.get().as_bytes()).to_hex()[..24].to_owned()
+        });
+        Extracted { value: digest.clone(), from: None }
+    }
+
     fn take(&mut self, path: &Path) -> Option<Value> {
+        if !self.named {
+            self.digest();
+        }
+        self.text = None;
         self.value.at_mut(path).map(|place| std::mem::replace(place, Value::Null))
     }
 
@@ -60,7 +89,7 @@ impl Record {
         let at = path.into();
         let mut value = self.take(&at)?;
         bound(&mut value);
-        Some(Extracted { value: json(&value), from: Some(Hole { at, how: How::Plain }) })
+        Some(Extracted { value: value.to_json(), from: Some(Hole { at, how: How::Plain }) })
     }
 
     /// Takes a text that holds JSON, as the JSON; a text that does not, as a text.
@@ -90,6 +119,14 @@ impl Record {
         Some((Extracted { value: Data::Inline(data.to_owned()), from: Some(Hole { at, how }) }, media_type))
     }
 
+    /// Takes what a file holds where the source has it as a text.
+    pub fn text_data(&mut self, path: impl Into<Path>) -> Option<Extracted<Data>> {
+        let at = path.into();
+        self.value.at(&at)?.as_str()?;
+        let Value::String(text) = self.take(&at)? else { return None };
+        Some(Extracted { value: Data::Inline(STANDARD.encode(text)), from: Some(Hole { at, how: How::Text }) })
+    }
+
     /// Copies a text; a number or truth value as its text.
     #[must_use]
     pub fn copy(&self, path: impl Into<Path>) -> Option<Extracted<String>> {
@@ -107,7 +144,7 @@ impl Record {
     pub fn copy_json(&self, path: impl Into<Path>) -> Option<Extracted<Json>> {
         let mut value = self.value.at(&path.into())?.clone();
         bound(&mut value);
-        Some(Extracted { value: json(&value), from: None })
+        Some(Extracted { value: value.to_json(), from: None })
     }
 
     /// A moment: RFC 3339, or a number of milliseconds since 1970.
@@ -121,13 +158,21 @@ impl Record {
         Some(Extracted { value, from: None })
     }
 
-    /// What is left, within bounds.
-    pub(super) fn remainder(mut self) -> Value {
-        bound(&mut self.value);
-        self.value
+    /// Where it stood, and what is left of it. Persisted by name; never renamed.
+    pub(super) fn place(self) -> Fields {
+        let mut fields = Fields::default();
+        fields.put("file", &*self.file);
+        fields.put("n", &self.n);
+        fields.push("record", self.remainder());
+        fields
     }
-}
 
-pub(super) fn json(value: &Value) -> Json {
-    Json::parse(&value.to_string()).expect("what the reader takes is JSON")
+    /// What is left, within bounds.
+    pub(super) fn remainder(mut self) -> Json {
+        let untouched = self.text.take().filter(|text| text.get().len() <= VALUE_MAX);
+        untouched.unwrap_or_else(|| {
+            bound(&mut self.value);
+            self.value.to_json()
+        })
+    }
 }

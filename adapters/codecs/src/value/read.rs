@@ -2,7 +2,7 @@
 
 use memchr::memchr2;
 
-use super::Value;
+use super::{Value, special};
 
 /// Deeper than any client writes, and far from the end of the stack.
 const DEPTH: u32 = 256;
@@ -180,10 +180,11 @@ impl<'a> Reader<'a> {
         let mut broken = false;
         loop {
             let rest = &self.text.as_bytes()[self.at..];
-            let stop = memchr2(b'"', b'\\', rest).ok_or_else(|| self.malformed("cut off"))?;
-            if let Some(control) = rest[..stop].iter().position(|byte| *byte < 0x20) {
-                self.at += control;
-                return Err(self.malformed("a control character in a text"));
+            let stop = special(rest).ok_or_else(|| self.malformed("cut off"))?;
+            if rest[stop] < 0x20 {
+                let ends = memchr2(b'"', b'\\', rest).is_some();
+                self.at += stop;
+                return Err(self.malformed(if ends { "a control character in a text" } else { "cut off" }));
             }
             self.at += stop;
             text.push_str(&self.text[copied..self.at]);

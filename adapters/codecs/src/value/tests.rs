@@ -84,3 +84,18 @@ fn a_path_reads_back_whatever_its_keys_hold() {
     assert_eq!(Path::parse(&path.to_string(), &value), Some(path.clone()));
     assert_eq!(value.at(&path).and_then(Value::as_i64), Some(7));
 }
+
+proptest! {
+    #[test]
+    fn the_first_special_byte_is_found_wherever_it_stands(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        let slow = bytes.iter().position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\');
+        prop_assert_eq!(super::special(&bytes), slow);
+    }
+}
+
+#[test]
+fn what_was_read_is_written_as_it_was() {
+    let text = r#"{"a":[1,-0,1e400,0.10,9007199254740993,true,null],"b\n\"\\\u0001é":"\ud800","c":{}}"#;
+    let value = Reader::only(text).unwrap();
+    assert_eq!(value.to_string(), text);
+}

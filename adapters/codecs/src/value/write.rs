@@ -1,64 +1,41 @@
-//! Values as text: compact, keys in their order, and no escape that is not needed.
+//! Compact, as most clients write it.
 
-use std::fmt::{self, Write};
+use std::fmt;
+
+use events::Json;
+use serde::ser::{Error, Serialize, Serializer};
 
 use super::Value;
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Null => f.write_str("null"),
-            Self::Bool(is) => write!(f, "{is}"),
-            Self::Number(text) => f.write_str(text),
-            Self::String(text) => string(f, text),
-            Self::Broken(raw) => write!(f, "\"{raw}\""),
-            Self::Array(items) => {
-                f.write_char('[')?;
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        f.write_char(',')?;
-                    }
-                    item.fmt(f)?;
-                }
-                f.write_char(']')
-            }
-            Self::Object(fields) => {
-                f.write_char('{')?;
-                for (index, (key, value)) in fields.iter().enumerate() {
-                    if index > 0 {
-                        f.write_char(',')?;
-                    }
-                    string(f, key)?;
-                    f.write_char(':')?;
-                    value.fmt(f)?;
-                }
-                f.write_char('}')
-            }
-        }
+        f.write_str(self.to_json().get())
     }
 }
 
-fn string(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    f.write_char('"')?;
-    let mut copied = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        let escape = match byte {
-            b'"' => "\\\"",
-            b'\\' => "\\\\",
-            b'\n' => "\\n",
-            b'\r' => "\\r",
-            b'\t' => "\\t",
-            0..0x20 => "",
-            _ => continue,
-        };
-        f.write_str(&text[copied..at])?;
-        if escape.is_empty() {
-            write!(f, "\\u{byte:04x}")?
-        } else {
-            f.write_str(escape)?
-        }
-        copied = at + 1;
+impl Value {
+    /// The text of the value, which is not checked again.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        Json::of(self).expect("what the reader takes is JSON")
     }
-    f.write_str(&text[copied..])?;
-    f.write_char('"')
+}
+
+/// Numbers and broken texts as they were written.
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw = |text: &str| Json::parse(text).map_err(S::Error::custom);
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(is) => serializer.serialize_bool(*is),
+            Self::Number(text) => match text.parse::<u64>() {
+                Ok(number) => serializer.serialize_u64(number),
+                Err(_) => raw(text)?.serialize(serializer),
+            },
+            Self::String(text) => serializer.serialize_str(text),
+            Self::Broken(inside) => raw(&format!("\"{inside}\""))?.serialize(serializer),
+            Self::Array(items) => serializer.collect_seq(items),
+            Self::Object(fields) => serializer.collect_map(fields.iter().map(|(key, value)| (key, value))),
+        }
+    }
 }

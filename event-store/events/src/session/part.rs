@@ -89,7 +89,13 @@ pub enum BodyRef<'a> {
     ApprovalResponse(&'a ApprovalResponse),
 }
 
-impl BodyRef<'_> {
+impl<'a> BodyRef<'a> {
+    /// What is written in a text part.
+    #[must_use]
+    pub fn text(&self) -> Option<&'a str> {
+        if let Self::Text(Text { text }) = *self { Some(text) } else { None }
+    }
+
     /// The discriminator, as stored.
     #[must_use]
     pub fn kind(&self) -> &'static str {
