@@ -9,7 +9,9 @@
 
 pub mod artifact;
 pub mod check;
+mod claude_code;
 pub mod fault;
+mod foreign;
 pub mod lineage;
 pub mod registry;
 pub mod restore;

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::artifact::Artifact;
+use crate::claude_code;
 use crate::restore::Serialize;
 use crate::seam::Out;
 use crate::source::Bundle;
@@ -30,7 +31,7 @@ pub struct Codec {
     pub serialize: &'static dyn Serialize,
 }
 
-pub const CODECS: &[Codec] = &[];
+pub const CODECS: &[Codec] = &[claude_code::CODEC];
 
 #[must_use]
 pub fn find(origin: &str) -> Option<&'static Codec> {

@@ -1,0 +1,6 @@
+//! The clients' sessions, both ways.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod claude_code;
+mod support;
