@@ -10,6 +10,7 @@
 pub mod artifact;
 pub mod check;
 mod claude_code;
+mod codex;
 pub mod fault;
 mod foreign;
 pub mod lineage;

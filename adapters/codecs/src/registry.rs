@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::artifact::Artifact;
-use crate::claude_code;
 use crate::restore::Serialize;
 use crate::seam::Out;
 use crate::source::Bundle;
+use crate::{claude_code, codex};
 
 /// The read face of a codec.
 pub trait Parse: Sync {
@@ -31,7 +31,7 @@ pub struct Codec {
     pub serialize: &'static dyn Serialize,
 }
 
-pub const CODECS: &[Codec] = &[claude_code::CODEC];
+pub const CODECS: &[Codec] = &[claude_code::CODEC, codex::CODEC];
 
 #[must_use]
 pub fn find(origin: &str) -> Option<&'static Codec> {
