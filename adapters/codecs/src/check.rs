@@ -14,6 +14,9 @@ use crate::seam::{Out, Parsed};
 use crate::source::Bundle;
 use crate::value::Value;
 
+#[cfg(test)]
+mod tests;
+
 /// What came out of one bundle.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {

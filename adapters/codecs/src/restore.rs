@@ -12,6 +12,7 @@ use events::session::{BodyRef, Content, Data, File, Message, PartRef, Session};
 use crate::artifact::{Artifact, Body, Report, Restored};
 use crate::lineage::Lineage;
 use crate::registry::Codec;
+use crate::thread;
 use crate::value::{Path, Reader, Value};
 
 /// The write face of a codec; it holds no source.
@@ -21,6 +22,11 @@ pub trait Serialize: Sync {
 
     /// The session was made by another: a valid one of this client's that says the same. What it cannot say goes into the report.
     fn foreign(&self, lineage: &Lineage, place: &Place, report: &mut Report) -> Result<Vec<Artifact>, RestoreError>;
+
+    /// A thread of ours: as any other session, with what is said twice in it said once.
+    fn thread(&self, lineage: &Lineage, place: &Place, report: &mut Report) -> Result<Vec<Artifact>, RestoreError> {
+        self.foreign(&thread::said_once(lineage), place, report)
+    }
 
     /// The id under which the client finds a restored session.
     fn session_id(&self, session: &Session) -> String;
@@ -48,8 +54,11 @@ pub enum RestoreError {
 pub fn restore(codec: &Codec, lineage: &Lineage, place: &Place) -> Result<Restored, RestoreError> {
     let native = codec.origin == lineage.session.source_agent;
     let mut report = Report::default();
-    let artifacts =
-        if native { codec.serialize.native(lineage)? } else { codec.serialize.foreign(lineage, place, &mut report)? };
+    let artifacts = match lineage.session.source_agent.as_str() {
+        origin if origin == codec.origin => codec.serialize.native(lineage)?,
+        thread::ORIGIN => codec.serialize.thread(lineage, place, &mut report)?,
+        _ => codec.serialize.foreign(lineage, place, &mut report)?,
+    };
     Ok(Restored { artifacts, session_id: codec.serialize.session_id(&lineage.session), native, report })
 }
 

@@ -35,6 +35,8 @@ mod out;
 mod parts;
 mod place;
 mod record;
+#[cfg(test)]
+mod tests;
 
 pub use bound::VALUE_MAX;
 pub use extracted::Extracted;

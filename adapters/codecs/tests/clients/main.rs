@@ -4,4 +4,9 @@
 
 mod claude_code;
 mod codex;
+mod lineage;
+mod pi;
+mod restore;
+mod source;
 mod support;
+mod thread;

@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use codecs::artifact::Restored;
+use codecs::artifact::{Report, Restored};
 use codecs::check::{self, Contents};
+use codecs::lineage::Lineage;
 use codecs::registry::{self, Codec};
+use codecs::restore::{Place, restore};
 use codecs::source::Bundle;
-use events::session::{BodyRef, Message, Provenance};
+use events::session::{BodyRef, Message, Provenance, Session};
 
 pub fn codec(origin: &str) -> &'static Codec {
     registry::find(origin).unwrap()
@@ -140,4 +142,30 @@ fn told_of(message: &Message) -> String {
     let parts: Vec<_> =
         parts.iter().map(|part| format!("{}{}({})", mark(part.provenance), part.body.kind(), words(part.body))).collect();
     format!("{} {}", message.role().as_str(), parts.join(" ")).trim_end().to_owned()
+}
+
+/// Role, provenance and content of every part, in order.
+pub fn shown(messages: &[Message]) -> Vec<String> {
+    let part = |message: &Message| {
+        let parts = message.parts();
+        let role = message.role().as_str();
+        parts.iter().map(|part| format!("{role} {:?} {:?}", part.provenance, part.body)).collect::<Vec<_>>()
+    };
+    messages.iter().flat_map(part).collect()
+}
+
+/// One object a line, the session first.
+pub fn canonical(text: &str) -> (Session, Vec<Message>) {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let session = serde_json::from_str(lines.next().unwrap()).unwrap();
+    (session, lines.map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+/// Restored into a client, what it parses to there, and what was dropped.
+pub fn moved(codec: &Codec, lineage: &Lineage) -> (Restored, Contents, Report) {
+    let place = Place { directory: "/srv/demo".to_owned() };
+    let restored = restore(codec, lineage, &place).unwrap();
+    let contents = Files::restored(&restored).parse(codec);
+    let report = restored.report.clone();
+    (restored, contents, report)
 }
