@@ -9,6 +9,7 @@ use events::session::{Message, Session, SessionId, Timestamp};
 use crate::artifact::{Artifact, Body};
 use crate::fault::Fault;
 use crate::lineage::Lineage;
+use crate::opencode::rows;
 use crate::registry::Codec;
 use crate::seam::{Out, Parsed};
 use crate::source::Bundle;
@@ -76,7 +77,7 @@ pub fn check(codec: &Codec, bundle: &Bundle, scratch: &Path) -> io::Result<Vec<D
         let path = scratch.join(&artifact.path);
         path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         match &artifact.body {
-            Body::Rows(_) => {}
+            Body::Rows(rows) => drop(rows::write(&path, rows, rows::Fresh::Bare).map_err(io::Error::other)?),
             body @ (Body::Lines(_) | Body::Json(_) | Body::Text(_) | Body::Bytes(_)) => {
                 std::fs::write(&path, body.to_bytes().unwrap_or_default())?;
             }

@@ -14,6 +14,7 @@ mod codex;
 pub mod fault;
 mod foreign;
 pub mod lineage;
+pub mod opencode;
 mod pi;
 pub mod registry;
 pub mod restore;

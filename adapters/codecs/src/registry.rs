@@ -7,7 +7,7 @@ use crate::artifact::Artifact;
 use crate::restore::Serialize;
 use crate::seam::Out;
 use crate::source::Bundle;
-use crate::{claude_code, codex, pi};
+use crate::{claude_code, codex, opencode, pi};
 
 /// The read face of a codec.
 pub trait Parse: Sync {
@@ -31,7 +31,7 @@ pub struct Codec {
     pub serialize: &'static dyn Serialize,
 }
 
-pub const CODECS: &[Codec] = &[claude_code::CODEC, codex::CODEC, pi::CODEC];
+pub const CODECS: &[Codec] = &[claude_code::CODEC, codex::CODEC, opencode::CODEC, pi::CODEC];
 
 #[must_use]
 pub fn find(origin: &str) -> Option<&'static Codec> {

@@ -5,6 +5,7 @@
 mod claude_code;
 mod codex;
 mod lineage;
+mod opencode;
 mod pi;
 mod restore;
 mod source;
