@@ -160,15 +160,12 @@ impl<'a> Writer<'a> {
                 | BodyRef::ApprovalRequest(_)
                 | BodyRef::ApprovalResponse(_) => continue,
             }
-            let author = if authored { "user" } else { "harness" };
-            notes.push(Value::object([("provenance", Value::object([("type", author.into())]))]));
+            notes.push(note(if authored { "user" } else { "harness" }));
         }
         if content.is_empty() {
             return Ok(());
         }
-        let notes = Value::object([("content_item_metadata", notes.into())]);
-        let fields = [("role", "user".into()), ("content", content.into()), (NOTES, notes)];
-        self.item(message.timestamp, "message", fields);
+        self.noted(message.timestamp, content, notes);
         if !said.is_empty() || !shown.is_empty() {
             let empty = || Value::from(Vec::new());
             let fields = [("images", shown.into()), ("local_images", empty()), ("text_elements", empty())];
@@ -178,10 +175,19 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
+    fn noted(&mut self, moment: Timestamp, content: Vec<Value>, notes: Vec<Value>) {
+        let notes = Value::object([("content_item_metadata", notes.into())]);
+        self.item(moment, "message", [("role", "user".into()), ("content", content.into()), (NOTES, notes)]);
+    }
+
     fn part(&mut self, message: &Message, part: &PartRef<'a>) -> Result<(), RestoreError> {
         let moment = message.timestamp;
         match part.body {
             BodyRef::Text(it) if it.text.is_empty() => {}
+            // Said in the model's place by the client.
+            BodyRef::Text(it) if part.provenance == Provenance::Injected => {
+                self.noted(moment, vec![typed("input_text", [("text", it.text.as_str().into())])], vec![note("harness")]);
+            }
             BodyRef::Text(it) => {
                 let content = Value::from(vec![typed("output_text", [("text", it.text.as_str().into())])]);
                 self.item(moment, "message", [("role", "assistant".into()), ("content", content)]);
@@ -261,6 +267,10 @@ fn output(result: &Json) -> Value {
         Shown::Image { media_type, data } => typed("input_image", [("image_url", data_url(&media_type, &data).into())]),
     };
     Value::Array(pieces.into_iter().map(item).collect())
+}
+
+fn note(author: &str) -> Value {
+    Value::object([("provenance", Value::object([("type", author.into())]))])
 }
 
 fn typed(kind: &str, fields: impl IntoIterator<Item = (&'static str, Value)>) -> Value {

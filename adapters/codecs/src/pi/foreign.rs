@@ -131,13 +131,15 @@ impl<'a> Writer<'a, '_> {
             let content = Value::from(content);
             match run[0].provenance {
                 Provenance::Conversational => self.said(message.timestamp, vec![("role", "user".into()), ("content", content)]),
-                Provenance::Injected => {
-                    let fields = [("customType", CUSTOM.into()), ("content", content), ("display", false.into())];
-                    self.entry("custom_message", message.timestamp, fields);
-                }
+                Provenance::Injected => self.put_in(message.timestamp, content),
             }
         }
         Ok(())
+    }
+
+    fn put_in(&mut self, timestamp: Timestamp, content: Value) {
+        let fields = [("customType", CUSTOM.into()), ("content", content), ("display", false.into())];
+        self.entry("custom_message", timestamp, fields);
     }
 
     fn block(&mut self, message: &Message, part: &PartRef<'_>) -> Result<Option<Value>, RestoreError> {
@@ -163,8 +165,8 @@ impl<'a> Writer<'a, '_> {
 
     fn assistant(&mut self, message: &'a Message) -> Result<(), RestoreError> {
         let Content::Assistant(parts) = &message.content else { return Ok(()) };
-        let mut turn =
-            self.turn.take().unwrap_or(Turn { first: message.timestamp, last: message, blocks: Vec::new(), calls: Vec::new() });
+        let begun = || Turn { first: message.timestamp, last: message, blocks: Vec::new(), calls: Vec::new() };
+        let mut turn = self.turn.take().unwrap_or_else(begun);
         turn.last = message;
         for part in parts {
             match part.view().body {
@@ -173,6 +175,12 @@ impl<'a> Writer<'a, '_> {
                 BodyRef::ToolCall(it) => {
                     turn.blocks.push(blocks::call(it));
                     turn.calls.push(it);
+                }
+                // Said in the model's place by the client.
+                BodyRef::Text(it) if part.provenance == Provenance::Injected => {
+                    self.turn = Some(std::mem::replace(&mut turn, begun()));
+                    self.end_turn()?;
+                    self.put_in(message.timestamp, Value::from(vec![blocks::text(&it.text)]));
                 }
                 BodyRef::Text(_) => turn.blocks.extend(self.block(message, &part.view())?),
                 // Found through its call.
