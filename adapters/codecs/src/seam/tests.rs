@@ -89,6 +89,30 @@ fn a_session_is_what_the_source_says_or_is_left_out() {
     }
 }
 
+/// `adapter-integrity-event-ordering`
+#[test]
+fn a_session_comes_before_its_messages_and_a_message_is_whole() {
+    let mut seen = Vec::new();
+    let mut sink = |it| {
+        seen.push(match it {
+            Parsed::Session(it) => it.id.to_string(),
+            Parsed::Message(of, it) => format!("{of} {} {}", it.id, it.parts().len()),
+        });
+        Ok(())
+    };
+    let mut out = Out::new("test", Timestamp::from_millis(0).unwrap(), &mut sink);
+    let sessions = ["s", "t"].map(|id| out.session(draft(&format!(r#"{{"id":"{id}","project":"p"}}"#)), place()).unwrap());
+    for (to, id) in sessions.into_iter().rev().zip(["a", "b"]) {
+        let mut record = record(&format!(r#"{{"id":"{id}","x":"1","y":"2"}}"#));
+        let head = Head { id: record.id(["id"]), ..Head::default() };
+        let mut parts = Parts::<UserBody>::default();
+        ["x", "y"].into_iter().filter_map(|key| record.text([key])).for_each(|text| _ = parts.text(text, SAID));
+        out.user(to, record, head, parts);
+    }
+    assert_eq!(out.finish().unwrap(), []);
+    assert_eq!(seen, ["s", "t", "t a 2", "s b 2"]);
+}
+
 #[test]
 fn facts_of_one_provider_stand_together() {
     let lineage = session_of(|out, to| {

@@ -6,6 +6,7 @@ mod claude_code;
 mod codex;
 mod lineage;
 mod opencode;
+mod pairs;
 mod pi;
 mod restore;
 mod source;
