@@ -5,7 +5,7 @@
 //! Whether a restoration is native, and so lossless, is decided in [`restore`], never by a codec.
 //!
 //! What a codec does not take out of a record stays in the record's remainder, which is stored beside it: nothing can be lost by
-//! being overlooked. A new client is a file here and a line in [`registry`]. No network, no clock, no log in this crate.
+//! being overlooked. A new client is a file here and a line in [`registry`]; see the README. No network, no clock, no log in this crate.
 
 pub mod artifact;
 pub mod check;

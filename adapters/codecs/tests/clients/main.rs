@@ -8,6 +8,7 @@ mod lineage;
 mod opencode;
 mod pairs;
 mod pi;
+mod readme;
 mod restore;
 mod source;
 mod support;
