@@ -6,7 +6,7 @@
 //! Only `*.jsonl` is read: settings and credentials beside the sessions are not.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::artifact::{Artifact, Body, Report, Restored};
 use crate::fault::{Location, What};
@@ -15,7 +15,7 @@ use crate::lineage::Lineage;
 use crate::registry::{Codec, Parse};
 use crate::restore::{self, Place, RestoreError, Serialize};
 use crate::seam::{Extracted, Head, Out, Record, SessionDraft};
-use crate::source::{Bundle, Records, name};
+use crate::source::{Bundle, Records, name, walk};
 use crate::thread;
 use crate::value::{self, Value};
 use events::session::{Provenance, Session};
@@ -31,14 +31,10 @@ struct Pi;
 impl Parse for Pi {
     fn discover(&self, root: &Path) -> io::Result<Vec<Bundle>> {
         if root.is_file() {
-            let files = root.file_name().map(PathBuf::from).into_iter().collect();
-            return Ok(vec![Bundle { root: root.parent().unwrap_or(Path::new("")).to_owned(), files }]);
+            return Ok(vec![Bundle::lone(root)]);
         }
-        let sessions = PathBuf::from("sessions");
-        let below = if root.join(&sessions).is_dir() { sessions } else { PathBuf::new() };
-        let mut files = Vec::new();
-        walk(root, &below, &mut files)?;
-        files.sort();
+        let below = if root.join("sessions").is_dir() { "sessions" } else { "" };
+        let files = walk(root, Path::new(below), |file| file.extension().is_some_and(|it| it == "jsonl"))?;
         Ok(files.into_iter().map(|file| Bundle { root: root.to_owned(), files: vec![file] }).collect())
     }
 
@@ -79,19 +75,6 @@ impl Parse for Pi {
         let artifact = Artifact { path: name(bundle.main()).to_string(), body: Body::Lines(lines.clone()) };
         if lines.is_empty() { Vec::new() } else { vec![artifact] }
     }
-}
-
-fn walk(root: &Path, below: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in std::fs::read_dir(root.join(below))? {
-        let entry = entry?;
-        let (path, kind) = (below.join(entry.file_name()), entry.file_type()?);
-        if kind.is_dir() {
-            walk(root, &path, files)?;
-        } else if path.extension().is_some_and(|it| it == "jsonl") {
-            files.push(path);
-        }
-    }
-    Ok(())
 }
 
 fn begin(first: &Record, bundle: &Bundle, out: &mut Out<'_>) -> Option<SessionDraft> {

@@ -23,10 +23,33 @@ pub struct Bundle {
 }
 
 impl Bundle {
+    /// A file by itself.
+    #[must_use]
+    pub fn lone(file: &Path) -> Self {
+        let root = file.parent().unwrap_or(Path::new("")).to_owned();
+        Self { root, files: file.file_name().map(PathBuf::from).into_iter().collect() }
+    }
+
     #[must_use]
     pub fn main(&self) -> &Path {
         self.files.first().map_or(Path::new(""), PathBuf::as_path)
     }
+}
+
+/// The files below a directory that are wanted, in the order of their names.
+pub fn walk(root: &Path, below: &Path, wanted: fn(&Path) -> bool) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(root.join(below))? {
+        let entry = entry?;
+        let file = below.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            files.extend(walk(root, &file, wanted)?);
+        } else if wanted(&file) {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// The name a file goes by in faults and in stored places.

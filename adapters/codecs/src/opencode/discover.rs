@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{database, tree};
-use crate::source::Bundle;
+use crate::source::{Bundle, walk};
 use crate::value::{Reader, Value};
 
 /// What a file of a tree is, told by its path alone.
@@ -94,28 +94,17 @@ fn with_log(root: &Path, file: PathBuf) -> Vec<PathBuf> {
 
 /// A directory that is not opencode's own may hold exports by the name that sessions have.
 fn exports(root: &Path) -> io::Result<Vec<Bundle>> {
-    let mut files = Vec::new();
-    walk(root, Path::new(""), &mut files)?;
     let is_export = |file: &PathBuf| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ses_"));
-    Ok(files.into_iter().filter(is_export).map(|file| Bundle { root: root.to_owned(), files: vec![file] }).collect())
+    Ok(jsons(root, Path::new(""))?
+        .into_iter()
+        .filter(is_export)
+        .map(|file| Bundle { root: root.to_owned(), files: vec![file] })
+        .collect())
 }
 
-fn walk(root: &Path, below: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    let mut entries = match std::fs::read_dir(root.join(below)) {
-        Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let file = below.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            walk(root, &file, files)?;
-        } else if file.extension().is_some_and(|it| it == "json") {
-            files.push(file);
-        }
-    }
-    Ok(())
+fn jsons(root: &Path, below: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_json = |file: &Path| file.extension().is_some_and(|it| it == "json");
+    if root.join(below).is_dir() { walk(root, below, is_json) } else { Ok(Vec::new()) }
 }
 
 /// The files of all trees under a root, by session.
@@ -133,12 +122,11 @@ struct Tree {
 
 impl Tree {
     fn read(root: &Path) -> io::Result<Self> {
-        let mut files = Vec::new();
-        walk(root, Path::new("storage"), &mut files)?;
+        let mut files = jsons(root, Path::new("storage"))?;
         if root.join("project").is_dir() {
             for entry in std::fs::read_dir(root.join("project"))? {
                 let slug = Path::new("project").join(entry?.file_name());
-                walk(root, &slug.join("storage").join("session"), &mut files)?;
+                files.extend(jsons(root, &slug.join("storage").join("session"))?);
                 files.extend(Some(slug.join("app.json")).filter(|file| root.join(file).is_file()));
             }
         }
