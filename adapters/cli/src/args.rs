@@ -6,12 +6,14 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
 mod help;
+mod library;
 mod platform;
 mod sandboxes;
 mod server;
 mod threads;
 mod values;
 
+pub(crate) use library::*;
 pub(crate) use platform::*;
 pub(crate) use sandboxes::*;
 pub(crate) use server::{Database, Rebuild, Serve, Verify};
@@ -95,6 +97,8 @@ pub(crate) enum Verb {
     /// Replay read models into a scratch copy and compare; exit code 5 if they differ
     #[command(long_about = help::VERIFY_ABOUT, after_long_help = help::VERIFY)]
     Verify(Box<Verify>),
+    #[command(flatten)]
+    Library(LibraryVerb),
     /// Look at the log itself, with or without a running server
     #[command(after_long_help = help::LOG)]
     Log {
@@ -133,6 +137,7 @@ impl Verb {
             Self::Serve(_)
             | Self::Rebuild(_)
             | Self::Verify(_)
+            | Self::Library(_)
             | Self::Log { .. }
             | Self::Completions { .. }
             | Self::Man { .. } => None,
@@ -156,6 +161,7 @@ impl Verb {
             | Self::Sandbox(_)
             | Self::Whoami(_)
             | Self::Projections(_)
+            | Self::Library(_)
             | Self::Log { .. }
             | Self::Completions { .. }
             | Self::Man { .. } => None,

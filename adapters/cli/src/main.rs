@@ -11,6 +11,7 @@ mod client;
 mod config;
 mod database;
 mod endpoint;
+mod library;
 mod logverbs;
 mod operate;
 mod output;
@@ -81,6 +82,7 @@ async fn run(args: Args, config: config::Config) -> anyhow::Result<ExitCode> {
         Verb::Rebuild(rebuild) => operate::rebuild(*rebuild, &config, json).await,
         Verb::Verify(verify) => operate::verify(*verify, &config, json).await,
         Verb::Log { verb } => logverbs::run(verb, &config, json).await,
+        Verb::Library(verb) => library::run(verb, &config, json).await,
         Verb::Completions { .. } | Verb::Man { .. } => Ok(ExitCode::SUCCESS),
         Verb::Say(_)
         | Verb::Tail(_)

@@ -42,7 +42,13 @@ pub(crate) async fn run(verb: Verb, config: &Config, json: bool) -> anyhow::Resu
         Verb::Sandbox(on) => sandbox::run(&platform, on.verb).await?,
         Verb::Whoami(_) => whoami(&platform).await?,
         Verb::Projections(_) => platform.list_whole(&["projections"], PROJECTIONS).await?,
-        Verb::Serve(_) | Verb::Rebuild(_) | Verb::Verify(_) | Verb::Log { .. } | Verb::Completions { .. } | Verb::Man { .. } => {}
+        Verb::Serve(_)
+        | Verb::Rebuild(_)
+        | Verb::Verify(_)
+        | Verb::Library(_)
+        | Verb::Log { .. }
+        | Verb::Completions { .. }
+        | Verb::Man { .. } => {}
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -153,3 +153,21 @@ pub(super) const MAN: &str = "\
 Examples:
   arbe man | man -l -
   arbe man ~/.local/share/man/man1 && man arbe-thread";
+
+pub(super) const SYNC: &str = "\
+Examples:
+  arbe sync                                             everything that your clients have recorded
+  arbe sync --client pi --from ~/backup/.pi/agent       one client, from another place
+
+What is recorded once stays as it is, whatever becomes of its source. A second run reads only what has changed.";
+
+pub(super) const RESTORE: &str = "\
+Examples:
+  arbe restore 0190a3c2-… --to claude-code --dir /tmp/out     as below ~/.claude
+
+For the client that made the session every value comes back. For another one, what it cannot express is listed on stderr by kind
+and count; it stays in the log.";
+
+pub(super) const RESUME: &str = "\
+Examples:
+  arbe resume 0190a3c2-… --with pi      go on in pi with what was begun elsewhere";

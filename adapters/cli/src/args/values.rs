@@ -24,13 +24,29 @@ impl FromStr for Until {
         if let Ok(position) = text.parse() {
             return Ok(Self::Position(position));
         }
-        let local = || {
-            let civil = text.parse::<DateTime>().ok().or_else(|| text.parse::<Date>().ok().map(|date| date.at(0, 0, 0, 0)))?;
-            civil.to_zoned(TimeZone::system()).ok().map(|zoned| zoned.timestamp())
-        };
-        let moment = text.parse::<Timestamp>().ok().or_else(local);
-        let moment = moment.and_then(|moment| u64::try_from(moment.as_millisecond()).ok());
-        moment.map(Self::Time).ok_or_else(|| "neither a position nor a time such as 2026-11-16T08:00:00Z".to_owned())
+        let time = moment(text).and_then(|ms| u64::try_from(ms).ok());
+        time.map(Self::Time).ok_or_else(|| "neither a position nor a time such as 2026-11-16T08:00:00Z".to_owned())
+    }
+}
+
+/// Unix milliseconds; without an offset the time is the local one.
+fn moment(text: &str) -> Option<i64> {
+    let local = || {
+        let civil = text.parse::<DateTime>().ok().or_else(|| text.parse::<Date>().ok().map(|date| date.at(0, 0, 0, 0)))?;
+        civil.to_zoned(TimeZone::system()).ok().map(|zoned| zoned.timestamp())
+    };
+    text.parse::<Timestamp>().ok().or_else(local).map(Timestamp::as_millisecond)
+}
+
+/// A moment, in unix milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment(pub(crate) i64);
+
+impl FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        moment(text).map(Self).ok_or_else(|| "not a time such as 2026-11-16T08:00:00Z".to_owned())
     }
 }
 

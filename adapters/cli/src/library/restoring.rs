@@ -1,0 +1,91 @@
+//! `arbe restore` and `arbe resume`.
+
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use codecs::artifact::{Artifact, Body, Restored};
+use codecs::registry::Codec;
+use codecs::restore::Place;
+use serde_json::json;
+
+use super::{Library, codec};
+use crate::args::{Restore, Resume};
+use crate::config::Config;
+use crate::output::{self, Refused};
+
+pub(super) async fn restore(args: Restore, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    let codec = codec(&args.to)?;
+    let restored = make(&args.session, args.house.as_deref(), codec, config).await?;
+    let written = write(&restored.artifacts, &args.dir)?;
+    tell(codec, &restored, &written, None, json)
+}
+
+pub(super) async fn resume(args: Resume, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    let codec = codec(&args.with)?;
+    let home = args.home.or_else(std::env::home_dir).context("there is no home directory; name one with --home")?;
+    let root = home.join(codec.homes.first().context("the client keeps no sessions in a home directory")?);
+    let restored = make(&args.session, args.house.as_deref(), codec, config).await?;
+    let written = write(&restored.artifacts, &root)?;
+    let command = codec.serialize.resume_command(&restored, &root);
+    tell(codec, &restored, &written, Some(&command), json)
+}
+
+async fn make(session: &str, house: Option<&str>, codec: &Codec, config: &Config) -> anyhow::Result<Restored> {
+    let library = Library::open(config, house).await?;
+    let lineage = library.lineage(session).await;
+    library.close().await;
+    let directory = std::env::current_dir().context("the working directory")?;
+    let place = Place { directory: directory.to_string_lossy().into_owned() };
+    Ok(codecs::restore::restore(codec, &lineage?, &place)?)
+}
+
+/// Nothing is written unless everything can be: no file is ever overwritten.
+fn write(artifacts: &[Artifact], dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for artifact in artifacts {
+        let relative = Path::new(&artifact.path);
+        if relative.components().any(|it| !matches!(it, Component::Normal(_))) {
+            bail!("a restored file would be outside of {}: {}", dir.display(), artifact.path);
+        }
+        let path = dir.join(relative);
+        if path.exists() {
+            return Err(Refused(format!("{} is there already and is not overwritten", path.display())).into());
+        }
+        paths.push(path);
+    }
+    for (artifact, path) in artifacts.iter().zip(&paths) {
+        let context = || path.display().to_string();
+        path.parent().map_or(Ok(()), std::fs::create_dir_all).with_context(context)?;
+        match &artifact.body {
+            Body::Rows(rows) => {
+                codecs::opencode::write_rows(path, rows).with_context(context)?;
+            }
+            Body::Lines(_) | Body::Json(_) | Body::Text(_) | Body::Bytes(_) => {
+                let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path).with_context(context)?;
+                file.write_all(&artifact.body.to_bytes().unwrap_or_default()).with_context(context)?;
+                file.sync_all().with_context(context)?;
+            }
+        }
+    }
+    Ok(paths)
+}
+
+fn tell(codec: &Codec, restored: &Restored, written: &[PathBuf], command: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
+    if json {
+        output::print_json(&json!({
+            "client": codec.origin, "session": restored.session_id, "native": restored.native, "files": written,
+            "dropped": restored.report.dropped, "command": command,
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for path in written {
+        output::print(format!("{}\n", path.display()))?;
+    }
+    for (kind, count) in &restored.report.dropped {
+        output::note(format!("not expressed in {}: {count} × {kind}", codec.origin));
+    }
+    command.map_or(Ok(()), |command| output::print(format!("continue with: {command}\n")))?;
+    Ok(ExitCode::SUCCESS)
+}
