@@ -11,7 +11,7 @@ use event_log::store::cluster::Cluster;
 use event_log::{Log, Options, RealWorld, StoreUrl, World};
 use http_api::{App, HttpPeers, Server};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::config::Config;
@@ -54,9 +54,11 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let served = tokio::spawn(http_api::serve(Server::new(listener, address, app.clone()), stopped));
     let platform = Platform::start(&log, &config, &app).await?;
     let reach = publish(&config, address)?;
+    // Whoever reads the greeting may ask to stop at once.
+    let signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     output::print(greeting(&config, address, platform.as_ref()))?;
 
-    let failure = wait(&log).await?;
+    let failure = wait(&log, signals).await;
     stop.send_replace(true);
     served.await?;
     app.close().await;
@@ -120,14 +122,12 @@ fn reachable(address: &SocketAddr) -> bool {
 }
 
 /// Until somebody asks the server to stop, or the log can not be written any more.
-async fn wait(log: &Log) -> anyhow::Result<Option<String>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+async fn wait(log: &Log, (mut terminate, mut interrupt): (Signal, Signal)) -> Option<String> {
     let mut failed = log.failed();
     tokio::select! {
         _ = terminate.recv() => tracing::info!("asked to stop"),
         _ = interrupt.recv() => tracing::info!("asked to stop"),
-        failure = failed.wait_for(Option::is_some) => return Ok(failure.ok().and_then(|why| why.clone())),
+        failure = failed.wait_for(Option::is_some) => return failure.ok().and_then(|why| why.clone()),
     }
-    Ok(None)
+    None
 }
