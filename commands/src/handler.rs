@@ -183,8 +183,9 @@ impl Commands {
             self.wait(receipt.position).await.map_err(|stopped| CommandError::Unknown(stopped.to_string()))?;
         }
         if attempt.key.is_some() {
+            // Neither what cannot be read back nor being sent away meanwhile makes it unwritten.
             let known = match self.known(attempt).await {
-                Err(CommandError::Unknown(_)) => None,
+                Err(CommandError::Unknown(_) | CommandError::Rejected(Rejection::NotFound { .. })) => None,
                 known => known?,
             };
             return Ok(Some(known.unwrap_or_else(|| done(attempt, &receipt, entries))));
