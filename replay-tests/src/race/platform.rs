@@ -16,7 +16,7 @@ use super::samples::{Samples, Sorted};
 use super::wire::{self, JSON};
 use crate::servers::ArbeServer;
 
-/// Measure command and query latency of the platform over HTTP on this machine.
+/// Measure command and query latency of the platform over HTTP on this machine; fails past the promised limits.
 #[derive(Clone, Debug, clap::Parser)]
 #[command(name = "latency", version)]
 pub struct Options {
@@ -34,6 +34,10 @@ pub struct Options {
 const WARM_UP: Duration = Duration::from_millis(500);
 /// Bytes of what is said.
 const TEXT: usize = 200;
+/// A command may take this many times as long as a bare append, at p50.
+const COMMAND_LIMIT: f64 = 2.0;
+/// Within so many milliseconds a query shows what was written before it, at p99.
+const QUERY_LIMIT: f64 = 50.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
@@ -101,18 +105,29 @@ pub(super) async fn measure(options: &Options) -> Result<()> {
     )?;
     writeln!(out, "{:<44} {:>8} {:>8} {:>9} {:>6}", "", "p50 ms", "p99 ms", "per s", "p50 ×")?;
     let mut bare = None;
+    let mut slow = Vec::new();
     for (act, samples) in Act::ALL.into_iter().zip(acts) {
         let rate = samples.len() as f64 / took;
         let sorted = samples.sorted();
         let bare = *bare.get_or_insert(sorted.milliseconds(0.5));
-        row(&mut out, act.name(), &sorted, rate, Some(sorted.milliseconds(0.5) / bare))?;
+        let ratio = sorted.milliseconds(0.5) / bare;
+        row(&mut out, act.name(), &sorted, rate, Some(ratio))?;
+        if ratio > COMMAND_LIMIT {
+            slow.push(format!("{} takes {ratio:.2} times as long as a bare append, more than {COMMAND_LIMIT}", act.name()));
+        }
     }
     writeln!(out, "GET /api/threads/{{id}}?min_position=… after a PATCH")?;
     for (Crowd { readers, writers }, samples) in crowds.into_iter().zip(seen) {
         let rate = samples.len() as f64 / took;
         let name = if writers == 0 { format!("  {readers} at a time") } else { format!("  {readers}, and {writers} who write") };
-        row(&mut out, &name, &samples.sorted(), rate, None)?;
+        let sorted = samples.sorted();
+        row(&mut out, &name, &sorted, rate, None)?;
+        let p99 = sorted.milliseconds(0.99);
+        if p99 > QUERY_LIMIT {
+            slow.push(format!("a query takes {p99:.2} ms at p99 with {}, more than {QUERY_LIMIT}", name.trim()));
+        }
     }
+    ensure!(slow.is_empty(), "{}", slow.join("\n"));
     Ok(())
 }
 

@@ -70,9 +70,13 @@ impl Rebuild {
         Done { seconds: text.trim().parse().unwrap(), whole: self.started.elapsed().as_secs_f64(), memory }
     }
 
-    pub async fn kill_after(mut self, moment: Duration) {
+    /// Whether it was still running.
+    pub async fn kill_after(mut self, moment: Duration) -> bool {
         tokio::time::sleep(moment).await;
-        assert!(self.child.try_wait().unwrap().is_none(), "it was faster than its killer");
+        let running = self.child.try_wait().unwrap().is_none();
+        self.child.kill().unwrap();
+        assert_eq!(self.child.wait().unwrap().success(), !running);
+        running
     }
 }
 
