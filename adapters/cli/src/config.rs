@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use event_log::StoreUrl;
 use serde::Deserialize;
+use url::Url;
 
 use crate::args::{Args, Serve, Verb};
 
@@ -73,6 +74,7 @@ pub(crate) struct Config {
     pub(crate) house: Option<String>,
 }
 
+const LISTEN: &str = "127.0.0.1:4437";
 const LONG_POLL_MAX: Duration = Duration::from_secs(3_600);
 const MEMORY_MIB_MAX: usize = 1 << 20;
 /// A body is held in memory whole.
@@ -104,9 +106,9 @@ impl Config {
             store_options: std::env::vars().filter(|(name, _)| is_store_option(name)).collect(),
             log_level: common.log_level.clone().or(file.log_level).unwrap_or_else(|| level.into()),
             log_format: common.log_format.or(file.log_format).unwrap_or_default(),
-            listen: serve.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:4437".into()),
-            public_url: serve.public_url.or(file.public_url),
-            advertise_url: serve.advertise_url.or(file.advertise_url),
+            listen: address(serve.listen.or(file.listen))?,
+            public_url: http_url("public_url", serve.public_url.or(file.public_url))?,
+            advertise_url: http_url("advertise_url", serve.advertise_url.or(file.advertise_url))?,
             service_secret: not_empty("the service secret", serve.service_secret.or(file.service_secret))?,
             long_poll_timeout: long_poll(serve.long_poll_timeout, file.long_poll_timeout.as_deref())?,
             memory: mebibytes("the memory budget", serve.memory_mib.or(file.memory_mib).unwrap_or(128), 0..=MEMORY_MIB_MAX)?,
@@ -133,18 +135,36 @@ impl Config {
     /// A setting that would change nothing about who gets in is a mistake.
     fn check_issuer(&self) -> anyhow::Result<()> {
         match (&self.auth_hs256_secret, &self.auth_jwks) {
-            (Some(_), Some(_)) => bail!("auth_hs256_secret and auth_jwks exclude each other: there is one issuer"),
+            (Some(_), Some(_)) => {
+                bail!("auth_hs256_secret and auth_jwks exclude each other: there is one issuer, so leave one of them out")
+            }
             (None, None) if self.auth_issuer.is_some() || self.auth_audience.is_some() => {
-                bail!("auth_issuer and auth_audience need auth_hs256_secret or auth_jwks");
+                bail!("auth_issuer and auth_audience need auth_hs256_secret or auth_jwks: set one of them, or leave these out");
             }
             (Some(_), None) | (None, Some(_) | None) => Ok(()),
         }
     }
 }
 
+fn address(given: Option<String>) -> anyhow::Result<String> {
+    let Some(text) = given else { return Ok(LISTEN.into()) };
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text),
+        _ => bail!("listen {text:?} is not an address with a port, such as {LISTEN}"),
+    }
+}
+
+fn http_url(what: &str, given: Option<String>) -> anyhow::Result<Option<String>> {
+    let valid = |text: &str| Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+    match given {
+        Some(text) if !valid(&text) => bail!("{what} {text:?} is not a URL such as https://arbe.example.org"),
+        given => Ok(given),
+    }
+}
+
 fn not_empty(what: &str, given: Option<String>) -> anyhow::Result<Option<String>> {
     match given {
-        Some(text) if text.trim().is_empty() => bail!("{what} is empty"),
+        Some(text) if text.trim().is_empty() => bail!("{what} is empty: leave it out, or give it a value"),
         given => Ok(given),
     }
 }
@@ -237,6 +257,10 @@ mod tests {
             ("serve", "colour = 'red'"),
             ("serve", "auth_jwks = 'f'\nauth_hs256_secret = 's'"),
             ("serve --auth-audience a", ""),
+            ("serve --listen nonsense", ""),
+            ("serve --listen 127.0.0.1:70000", ""),
+            ("serve --public-url arbe.example.org", ""),
+            ("serve", "store = 'nonsense://'"),
         ] {
             assert!(merged(line, file).is_err(), "{line} {file}");
         }

@@ -1,11 +1,12 @@
 //! The Postgres that holds the rows: a private one in the data directory, or the one that is configured.
 
 use anyhow::{Context, bail};
-use postgres_rows::{Cluster, ClusterOptions, Rows};
+use postgres_rows::{Cluster, ClusterError, ClusterOptions, Rows};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
 use crate::config::Config;
+use crate::output::Usage;
 
 /// As `database_url`: streams only, without the platform.
 pub(crate) const NONE: &str = "none";
@@ -17,14 +18,28 @@ pub(crate) struct Database {
     cluster: Option<Cluster>,
 }
 
+/// Whether the settings name a Postgres that could be used. Nothing is started, made or asked.
+pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
+    match config.database_url.as_deref() {
+        Some(NONE) => Ok(()),
+        Some(url) => reach(url).map(|_| ()),
+        None => private(config).check().map_err(|error| {
+            let named = matches!(error, ClusterError::NotBinaries { .. });
+            if named { Usage(error.to_string()).into() } else { error.into() }
+        }),
+    }
+}
+
+fn private(config: &Config) -> ClusterOptions {
+    ClusterOptions { directory: config.data_dir.join("postgres"), binaries: config.pg_bin.clone() }
+}
+
 impl Database {
     pub(crate) async fn open(config: &Config) -> anyhow::Result<Self> {
         let (cluster, options) = match &config.database_url {
-            Some(url) => (None, reach(url).context("database_url")?),
+            Some(url) => (None, reach(url)?),
             None => {
-                let binaries = config.pg_bin.clone().into_iter().collect();
-                let options = ClusterOptions { directory: config.data_dir.join("postgres"), binaries };
-                let cluster = Cluster::start(options).await?;
+                let cluster = Cluster::start(private(config)).await?;
                 let reach = cluster.options();
                 (Some(cluster), reach)
             }
@@ -44,6 +59,13 @@ impl Database {
 
 /// Refuses what would connect with less protection than it says, and files that cannot be read while that can be said by name.
 fn reach(url: &str) -> anyhow::Result<PgConnectOptions> {
+    options(url).map_err(|error| Usage(format!("database_url: {error:#}")).into())
+}
+
+fn options(url: &str) -> anyhow::Result<PgConnectOptions> {
+    if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+        bail!("not of the form postgres://user:password@host/database, and not `none`");
+    }
     let options: PgConnectOptions = url.parse()?;
     let verified = matches!(options.get_ssl_mode(), PgSslMode::VerifyCa | PgSslMode::VerifyFull);
     for (key, value) in Url::parse(url)?.query_pairs() {

@@ -58,8 +58,8 @@ fn ended(done: anyhow::Result<ExitCode>) -> ExitCode {
 }
 
 fn start(args: Args) -> anyhow::Result<ExitCode> {
-    let config = config::Config::load(&args)?;
-    output::tracing(&config);
+    let config = config::Config::load(&args).map_err(|error| output::Usage(format!("{error:#}")))?;
+    output::tracing(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(run(args, config))
 }

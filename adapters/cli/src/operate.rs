@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use event_log::Log;
 use indicatif::{ProgressBar, ProgressStyle};
 use postgres_rows::RowsProjector;
@@ -82,8 +82,9 @@ fn known(projections: &[String]) -> anyhow::Result<()> {
 
 async fn open(config: &Config) -> anyhow::Result<(Log, Database)> {
     if config.database_url.as_deref() == Some(database::NONE) {
-        bail!("there are no rows without a database; leave database_url out, or name a server");
+        return Err(output::Usage("there are no rows without a database; leave database_url out, or name a server".into()).into());
     }
+    database::check(config)?;
     let log = logverbs::open(config).await?;
     let database = Database::open(config).await.context("the rows")?;
     Ok((log, database))

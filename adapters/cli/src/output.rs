@@ -47,14 +47,17 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     causes.any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-pub(crate) fn tracing(config: &Config) {
-    let filter = EnvFilter::try_new(format!("sqlx=warn,{}", config.log_level)).unwrap_or_else(|_| EnvFilter::new("info"));
+pub(crate) fn tracing(config: &Config) -> anyhow::Result<()> {
+    let level = &config.log_level;
+    let filter = EnvFilter::try_new(format!("sqlx=warn,{level}"));
+    let filter = filter.map_err(|_| Usage(format!("log_level {level:?} is not a filter such as info or event_log=debug")))?;
     let logger =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     match config.log_format {
         LogFormat::Human => logger.with_target(false).init(),
         LogFormat::Json => logger.json().init(),
     }
+    Ok(())
 }
 
 pub(crate) fn print(text: impl AsRef<[u8]>) -> anyhow::Result<()> {

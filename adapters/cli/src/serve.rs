@@ -26,6 +26,7 @@ const CLOSING: Duration = Duration::from_secs(20);
 pub(crate) async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     // Clearing two megabytes at a touch makes a commit wait for milliseconds. Children inherit it.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
+    database::check(&config)?;
     let store = config.store.open(&config.store_options, true).with_context(|| config.store.to_string())?;
     let listener = TcpListener::bind(&config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr()?;

@@ -56,7 +56,7 @@ impl Secured {
         let home = directory.path().join("cluster");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let binary = runtime.block_on(async {
-            let cluster = match Cluster::start(ClusterOptions { directory: home.clone(), binaries: Vec::new() }).await {
+            let cluster = match Cluster::start(ClusterOptions { directory: home.clone(), binaries: None }).await {
                 Ok(cluster) => cluster,
                 Err(error @ ClusterError::NoBinaries { .. }) => {
                     eprintln!("skipped: {error}");

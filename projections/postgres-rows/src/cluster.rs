@@ -36,8 +36,15 @@ const WATCH_EVERY: Duration = Duration::from_millis(250);
 pub struct ClusterOptions {
     /// Where the cluster lives. Made if it does not exist.
     pub directory: PathBuf,
-    /// Directories with Postgres binaries to try before the usual ones.
-    pub binaries: Vec<PathBuf>,
+    /// The directory of `initdb` and `postgres`. Without it the usual places are looked at.
+    pub binaries: Option<PathBuf>,
+}
+
+impl ClusterOptions {
+    /// Whether there is a PostgreSQL to start. Starts and makes nothing.
+    pub fn check(&self) -> Result<(), ClusterError> {
+        Binaries::find(self.binaries.as_deref()).map(|_| ())
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +55,8 @@ pub enum ClusterError {
          `brew install postgresql@17` (macOS), or set database_url to a server that exists"
     )]
     NoBinaries { looked: String },
+    #[error("{directory} (pg_bin) {why}; name the directory of initdb and postgres, or leave pg_bin out to have it looked for")]
+    NotBinaries { directory: String, why: String },
     #[error("Postgres does not run as root and there is no user `postgres` or `nobody` to run it as")]
     NoUser,
     #[error("{path}: {source}")]
@@ -84,7 +93,7 @@ type Duty = Option<File>;
 impl Cluster {
     pub async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
         let site = tokio::task::spawn_blocking(move || {
-            let binaries = Binaries::find(&options.binaries)?;
+            let binaries = Binaries::find(options.binaries.as_deref())?;
             let home = Home::prepare(&options.directory)?;
             Ok::<_, ClusterError>(Arc::new(Site { binaries, home }))
         });

@@ -50,7 +50,7 @@ fn shared() -> Option<Arc<Shared>> {
     }
     let directory = tempfile::Builder::new().prefix("api-").tempdir_in("/tmp").unwrap();
     std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let options = ClusterOptions { directory: directory.path().join("cluster"), binaries: Vec::new() };
+    let options = ClusterOptions { directory: directory.path().join("cluster"), binaries: None };
     let cluster = match RUNTIME.block_on(Cluster::start(options)) {
         Ok(cluster) => cluster,
         Err(error @ ClusterError::NoBinaries { .. }) => {

@@ -99,7 +99,7 @@ async fn main() {
     let events = arguments.iter().filter_map(|arg| arg.parse().ok()).next().unwrap_or(1_000_000);
     let directory = tempfile::Builder::new().prefix("rebuild-").tempdir_in("/tmp").unwrap();
     std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let cluster = ClusterOptions { directory: directory.path().join("cluster"), binaries: Vec::new() };
+    let cluster = ClusterOptions { directory: directory.path().join("cluster"), binaries: None };
     let cluster = match Cluster::start(cluster).await {
         Ok(cluster) => cluster,
         Err(error) => return println!("skipped: {error}"),

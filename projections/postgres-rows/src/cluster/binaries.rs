@@ -17,19 +17,31 @@ pub(super) struct Binaries {
 }
 
 impl Binaries {
-    /// What the caller names first, then the newest of the usual places, then whatever `pg_config` says.
-    pub(super) fn find(first: &[PathBuf]) -> Result<Self, ClusterError> {
+    /// What the caller names and nothing else, or the newest of the usual places, or whatever `pg_config` says.
+    pub(super) fn find(named: Option<&Path>) -> Result<Self, ClusterError> {
+        if let Some(directory) = named {
+            return Self::at(directory);
+        }
         let mut looked = Vec::new();
-        for directory in first.iter().cloned().chain(usual()).chain(configured()) {
+        for directory in usual().into_iter().chain(configured()) {
             match major(&directory) {
                 Some(major) if major >= OLDEST => return Ok(Self { directory, major }),
                 Some(major) => looked.push(format!("{} (version {major})", directory.display())),
-                None if first.contains(&directory) => looked.push(format!("{} (nothing there)", directory.display())),
                 None => {}
             }
         }
         let looked = if looked.is_empty() { String::new() } else { format!("; looked at {}", looked.join(", ")) };
         Err(ClusterError::NoBinaries { looked })
+    }
+
+    fn at(directory: &Path) -> Result<Self, ClusterError> {
+        let why = match major(directory) {
+            Some(major) if major >= OLDEST => return Ok(Self { directory: directory.to_owned(), major }),
+            Some(major) => format!("has PostgreSQL {major}, which is older than {OLDEST}"),
+            None if !directory.is_dir() => "is not a directory".to_owned(),
+            None => "has no initdb and postgres that run".to_owned(),
+        };
+        Err(ClusterError::NotBinaries { directory: directory.display().to_string(), why })
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {

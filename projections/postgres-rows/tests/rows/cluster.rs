@@ -90,7 +90,7 @@ async fn a_path_too_long_for_a_socket_is_no_obstacle() {
     let directory = directory();
     let deep = directory.path().join("a".repeat(60)).join("b".repeat(60));
     std::fs::create_dir_all(&deep).expect("directories");
-    let options = ClusterOptions { directory: deep, binaries: Vec::new() };
+    let options = ClusterOptions { directory: deep, binaries: None };
     let Some(cluster) = unless_missing(Cluster::start(options).await) else { return };
     Rows::connect(cluster.options(), 2).await.expect("a database").close().await;
     cluster.stop().await;

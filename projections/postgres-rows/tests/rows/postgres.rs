@@ -36,7 +36,7 @@ pub fn directory() -> TempDir {
 }
 
 pub fn options(directory: &TempDir) -> ClusterOptions {
-    ClusterOptions { directory: directory.path().join("cluster"), binaries: Vec::new() }
+    ClusterOptions { directory: directory.path().join("cluster"), binaries: None }
 }
 
 /// `None`, and says so, on a machine without Postgres.

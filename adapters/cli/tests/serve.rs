@@ -1,0 +1,78 @@
+//! How a server starts, and what keeps it from starting.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// Sees nothing of the machine that it runs on.
+fn arbe(data: &Path, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_arbe"));
+    command.args(line.split_whitespace()).env_clear().env("HOME", "/nonexistent").env("ARBE_DATA_DIR", data);
+    command.output().unwrap()
+}
+
+/// The exit code is that of usage, nothing was made, and this is what was said.
+fn refused(line: &str, file: &str) -> String {
+    let directory = TempDir::new().unwrap();
+    let (data, config) = (directory.path().join("data"), directory.path().join("config.toml"));
+    std::fs::write(&config, file).unwrap();
+    let done = arbe(&data, &format!("{line} --config {}", config.display()));
+    let told = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{line} {file}: {told}");
+    assert!(done.stdout.is_empty() && !data.exists(), "{line} {file}");
+    told
+}
+
+#[test]
+fn a_setting_that_cannot_be_meant_is_a_usage_error_that_says_what_to_do() {
+    for (line, file, what) in [
+        ("serve --listen nonsense", "", "such as 127.0.0.1:4437"),
+        ("serve --listen 127.0.0.1:70000", "", "such as 127.0.0.1:4437"),
+        ("serve", "listen = 'nonsense'", "such as 127.0.0.1:4437"),
+        ("serve --store nonsense://", "", "use memory:, file:///directory"),
+        ("serve", "store = 'nonsense://'", "use memory:, file:///directory"),
+        ("serve", "auth_hs256_secret = 's'\nauth_jwks = 'f'", "leave one of them out"),
+        ("serve --auth-issuer me", "", "set one of them"),
+        ("serve", "colour = 'red'", "unknown field `colour`, expected one of `data_dir`"),
+        ("serve", "listen = 5", "expected a string"),
+        ("serve", "token_key = ''", "the token key is empty"),
+        ("serve --public-url arbe.example.org", "", "such as https://"),
+        ("serve --long-poll-timeout 2h", "", "at most an hour"),
+        ("serve --memory-mib many", "", "invalid digit"),
+        ("serve --log-level a=b=c", "", "such as info"),
+        ("serve --database-url mysql://db", "", "not of the form postgres://"),
+        ("serve --database-url postgres://db/arbe?sslmode=require&sslrootcert=f", "", "only with sslmode=verify-full"),
+        ("serve --no-such-flag", "", "unexpected argument"),
+        ("verify", "colour = 'red'", "unknown field `colour`"),
+        ("verify --database-url none", "", "leave database_url out"),
+    ] {
+        let told = refused(line, file);
+        assert!(told.contains(what), "{line} {file}: {told}");
+    }
+}
+
+#[test]
+fn a_directory_without_postgres_is_refused_by_name_before_anything_starts() {
+    let empty = TempDir::new().unwrap();
+    let empty = empty.path().display();
+    for (line, what) in [
+        ("serve --pg-bin /no/such/bin".to_owned(), "/no/such/bin (pg_bin) is not a directory"),
+        (format!("serve --pg-bin {empty}"), "has no initdb and postgres that run"),
+        (format!("rebuild --pg-bin {empty}"), "leave pg_bin out to have it looked for"),
+    ] {
+        let told = refused(&line, "");
+        assert!(told.contains(what), "{line}: {told}");
+    }
+}
+
+#[test]
+fn a_configuration_file_that_is_not_there_is_named() {
+    let directory = TempDir::new().unwrap();
+    let done = arbe(directory.path(), "serve --config /no/such.toml");
+    let told = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{told}");
+    assert!(told.contains("/no/such.toml: No such file"), "{told}");
+}
