@@ -10,8 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use postgres_rows::{Cluster, ClusterError, ClusterOptions};
+use postgres_rows::{Cluster, ClusterOptions};
 use tempfile::TempDir;
+
+#[path = "../../../projections/postgres-rows/tests/rows/missing.rs"]
+mod missing;
+use missing::unless_missing;
 
 /// A process that outlives no test.
 struct Ended(Child);
@@ -49,21 +53,14 @@ fn certificates(directory: &Path) {
 }
 
 impl Secured {
-    /// `None`, and says so, on a machine without Postgres. The cluster is made by the one who makes ours, and then started otherwise.
+    /// The cluster is made by the one who makes ours, and then started otherwise.
     fn start() -> Option<Self> {
         let directory = tempfile::Builder::new().prefix("tls-").tempdir_in("/tmp").unwrap();
         std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let home = directory.path().join("cluster");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let binary = runtime.block_on(async {
-            let cluster = match Cluster::start(ClusterOptions { directory: home.clone(), binaries: None }).await {
-                Ok(cluster) => cluster,
-                Err(error @ ClusterError::NoBinaries { .. }) => {
-                    eprintln!("skipped: {error}");
-                    return None;
-                }
-                Err(error) => panic!("{error}"),
-            };
+            let cluster = unless_missing(Cluster::start(ClusterOptions { directory: home.clone(), binaries: None }).await)?;
             let binary = std::fs::read_link(format!("/proc/{}/exe", cluster.pid().unwrap())).unwrap();
             cluster.stop().await;
             Some(binary)

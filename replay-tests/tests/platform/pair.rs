@@ -37,7 +37,7 @@ pub struct Told {
 }
 
 impl Pair {
-    /// `None` on a machine without Postgres.
+    /// `None` if tests without Postgres are to be skipped.
     pub fn start() -> Option<Self> {
         let ground = Runtime::new().unwrap().block_on(ground())?;
         let (socket, name) = (ground.options.get_socket().unwrap(), ground.options.get_database().unwrap());

@@ -3,11 +3,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 
-use postgres_rows::{Cluster, ClusterError, ClusterOptions, Rows};
+use postgres_rows::{Cluster, ClusterOptions, Rows};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+
+#[path = "../../../../projections/postgres-rows/tests/rows/missing.rs"]
+mod missing;
+use missing::unless_missing;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 static SHARED: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
@@ -42,7 +46,6 @@ impl Shared {
     }
 }
 
-/// `None`, and says so, on a machine without Postgres.
 fn shared() -> Option<Arc<Shared>> {
     let mut slot = SHARED.lock().unwrap();
     if let Some(shared) = slot.upgrade() {
@@ -51,14 +54,7 @@ fn shared() -> Option<Arc<Shared>> {
     let directory = tempfile::Builder::new().prefix("api-").tempdir_in("/tmp").unwrap();
     std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let options = ClusterOptions { directory: directory.path().join("cluster"), binaries: None };
-    let cluster = match RUNTIME.block_on(Cluster::start(options)) {
-        Ok(cluster) => cluster,
-        Err(error @ ClusterError::NoBinaries { .. }) => {
-            eprintln!("skipped: {error}");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let cluster = unless_missing(RUNTIME.block_on(Cluster::start(options)))?;
     RUNTIME.block_on(hasten(&cluster));
     let shared = Arc::new(Shared { cluster: Some(cluster), _directory: directory });
     *slot = Arc::downgrade(&shared);

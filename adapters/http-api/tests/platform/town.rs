@@ -70,7 +70,7 @@ impl Reply {
 }
 
 impl Town {
-    /// `None`, and says so, on a machine without Postgres.
+    /// `None` if tests without Postgres are to be skipped.
     pub async fn start() -> Option<Self> {
         Self::with(Setup::default()).await
     }

@@ -3,11 +3,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 
-use postgres_rows::{Cluster, ClusterError, ClusterOptions, Rows};
+use postgres_rows::{Cluster, ClusterOptions, Rows};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+
+#[path = "missing.rs"]
+mod missing;
+pub use missing::unless_missing;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 static SHARED: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
@@ -37,18 +41,6 @@ pub fn directory() -> TempDir {
 
 pub fn options(directory: &TempDir) -> ClusterOptions {
     ClusterOptions { directory: directory.path().join("cluster"), binaries: None }
-}
-
-/// `None`, and says so, on a machine without Postgres.
-pub fn unless_missing<T>(started: Result<T, ClusterError>) -> Option<T> {
-    match started {
-        Ok(started) => Some(started),
-        Err(error @ ClusterError::NoBinaries { .. }) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
 }
 
 fn shared() -> Option<Arc<Shared>> {
