@@ -26,6 +26,8 @@ mod tail;
 mod thread;
 
 const PAGE: usize = 200;
+/// As the server has it.
+const KEY_MAX: usize = 128;
 
 pub(crate) async fn run(verb: Verb, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let Some(remote) = verb.remote() else { return Ok(ExitCode::SUCCESS) };
@@ -91,8 +93,8 @@ type Query<'a> = Vec<(&'a str, String)>;
 impl Platform {
     fn open(config: &Config, remote: &Remote, json: bool) -> anyhow::Result<Self> {
         let key = match &remote.idempotency_key {
-            Some(given) if !(1..=200).contains(&given.len()) || !given.bytes().all(|byte| byte.is_ascii_graphic()) => {
-                return Err(Usage("an idempotency key has 1 to 200 visible ASCII characters".into()).into());
+            Some(given) if !(1..=KEY_MAX).contains(&given.len()) || !given.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                return Err(Usage(format!("an idempotency key has 1 to {KEY_MAX} visible ASCII characters")).into());
             }
             Some(given) => given.clone(),
             None => random_key()?,
