@@ -95,7 +95,7 @@ create index on secrets (house_id);
 create index on sandboxes (house_id);
 create index on threads (house_id);
 
--- Not in the seed: keys of agents (hashes only), and what drivers have to do.
+-- Not what people see of a house: the keys of agents (hashes only), and what drivers have to do.
 create table agent_keys (
     agent_id   uuid not null references agents (id) on delete cascade,
     id         text not null,
