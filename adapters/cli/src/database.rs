@@ -1,8 +1,12 @@
 //! The Postgres that holds the rows: a private one in the data directory, or the one that is configured.
 
+use std::io::ErrorKind;
+use std::time::Duration;
+
 use anyhow::{Context, bail};
 use postgres_rows::{Cluster, ClusterError, ClusterOptions, Rows};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use tokio::time::{Instant, sleep};
 use url::Url;
 
 use crate::config::Config;
@@ -11,6 +15,8 @@ use crate::output::Usage;
 /// As `database_url`: streams only, without the platform.
 pub(crate) const NONE: &str = "none";
 const CONNECTIONS: u32 = 16;
+const START_PATIENCE: Duration = Duration::from_secs(30);
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Database {
@@ -44,7 +50,7 @@ impl Database {
                 (Some(cluster), reach)
             }
         };
-        let rows = Rows::connect(options, CONNECTIONS).await.map_err(explained);
+        let rows = connect(options).await.map_err(explained);
         let rows = rows.context("the database for the rows cannot be used")?;
         Ok(Self { rows, cluster })
     }
@@ -55,6 +61,31 @@ impl Database {
             cluster.stop().await;
         }
     }
+}
+
+/// A database that is starting is waited for.
+async fn connect(options: PgConnectOptions) -> Result<Rows, sqlx::Error> {
+    let (started, mut told) = (Instant::now(), false);
+    loop {
+        match Rows::connect(options.clone(), CONNECTIONS).await {
+            Err(error) if is_starting(&error) && started.elapsed() < START_PATIENCE => {
+                if !told {
+                    tracing::warn!(%error, "the database takes no connections; trying again for {} s", START_PATIENCE.as_secs());
+                    told = true;
+                }
+            }
+            done => return done,
+        }
+        sleep(RETRY_AFTER).await;
+    }
+}
+
+/// Nobody listens yet, or one who does says so itself (`cannot_connect_now`).
+fn is_starting(error: &sqlx::Error) -> bool {
+    if let sqlx::Error::Io(error) = error {
+        return matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound);
+    }
+    error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("57P03"))
 }
 
 /// Refuses what would connect with less protection than it says, and files that cannot be read while that can be said by name.

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -75,4 +77,33 @@ fn a_configuration_file_that_is_not_there_is_named() {
     let told = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{told}");
     assert!(told.contains("/no/such.toml: No such file"), "{told}");
+}
+
+/// Says to each that comes what a Postgres says instead of a welcome, the last of it for ever.
+fn postgres_that_says(codes: &'static [&'static str]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for (n, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let code = codes[n.min(codes.len() - 1)];
+            let fields = format!("SFATAL\0VFATAL\0C{code}\0Mno, says {code}\0\0");
+            let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
+            let _ = stream.write_all(&[b"E", &length[..], fields.as_bytes()].concat());
+        }
+    });
+    port
+}
+
+#[test]
+fn a_database_that_is_still_starting_is_waited_for_and_one_that_refuses_is_not() {
+    let directory = TempDir::new().unwrap();
+    let port = postgres_that_says(&["57P03", "57P03", "28000"]);
+    let url = format!("postgres://arbe@127.0.0.1:{port}/arbe?sslmode=disable");
+    let done = arbe(directory.path(), &format!("serve --listen 127.0.0.1:0 --store memory: --database-url {url}"));
+    let told = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{told}");
+    assert_eq!(told.matches("the database takes no connections; trying again for 30 s").count(), 1, "{told}");
+    assert!(told.contains("no, says 57P03") && told.trim_end().ends_with("no, says 28000"), "{told}");
 }
