@@ -12,6 +12,7 @@ pub trait Source: Send + Sync + fmt::Debug {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealSource;
 
+#[expect(clippy::disallowed_methods, reason = "the home of the clock and of chance")]
 impl Source for RealSource {
     fn now_ms(&self) -> u64 {
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)

@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "tests and tools ask their surroundings")]
+
 pub mod conformance;
 mod directories;
 pub mod node;

@@ -1,5 +1,7 @@
 //! The only place that reads configuration files and environment variables.
 
+#![expect(clippy::disallowed_methods, reason = "the home of the environment")]
+
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -197,6 +197,7 @@ impl Platform {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the home of chance in this crate")]
 fn random_key() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;

@@ -1,5 +1,6 @@
 //! Sessions from the clients' files into the log and back, with the binary as people run it.
 
+#![expect(clippy::disallowed_methods, reason = "tests are told by their surroundings what to do")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};

@@ -15,6 +15,8 @@ mod token;
 use jwks::Jwks;
 use token::{Claims, Trust};
 
+use crate::random;
+
 /// How long a token for one thread is good.
 pub const THREAD_TOKEN_MS: u64 = 2 * 60 * 60 * 1_000;
 /// API keys begin with it, so that leaked ones are found.
@@ -169,9 +171,7 @@ fn key_of(bytes: [u8; 32]) -> String {
 /// A new API key.
 #[must_use]
 pub fn new_key() -> String {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).expect("the operating system has entropy");
-    key_of(bytes)
+    key_of(random::bytes())
 }
 
 /// A token by which an agent is known for a while; for tools on the server's own machine.

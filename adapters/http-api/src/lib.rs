@@ -11,6 +11,7 @@ mod errors;
 mod health;
 mod metrics;
 mod peers;
+mod random;
 mod serve;
 mod streams;
 pub mod subscriptions;

@@ -1,5 +1,6 @@
 //! The clients' sessions, both ways.
 
+#![expect(clippy::disallowed_methods, reason = "tests are told by their surroundings what to do")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod claude_code;

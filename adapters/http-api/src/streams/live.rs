@@ -17,6 +17,7 @@ use super::read::{page_body, page_response};
 use super::{Pass, headers, still};
 use crate::app::App;
 use crate::errors::Error;
+use crate::random;
 
 /// Cursors count these steps since the protocol's epoch, 2024-10-09T00:00:00Z.
 const CURSOR_STEP_MS: u64 = 20_000;
@@ -33,7 +34,7 @@ fn cursor(log: &Log, given: Option<u64>) -> u64 {
     let now = log.now_ms().saturating_sub(CURSOR_EPOCH_MS) / CURSOR_STEP_MS;
     match given {
         Some(given) if given >= now => {
-            let jitter = getrandom::u64().map_or(1, |random| 1 + random % CURSOR_JITTER_MAX);
+            let jitter = 1 + u64::from_le_bytes(random::bytes()) % CURSOR_JITTER_MAX;
             given.saturating_add(jitter)
         }
         _ => now,

@@ -12,6 +12,7 @@ use super::decide::{self, Answer, Around, Chance, Command, Refusal};
 use super::event::{Event, Recorded};
 use super::journal::{self, Journal};
 use super::state::{State, Subscription};
+use crate::random;
 
 const QUEUE: usize = 4_096;
 const BATCH: usize = 256;
@@ -65,8 +66,7 @@ impl Desk {
 }
 
 fn draw() -> Chance {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).expect("the operating system has entropy");
+    let bytes: [u8; 16] = random::bytes();
     let hex: String = bytes[..12].iter().map(|byte| format!("{byte:02x}")).collect();
     Chance { wake_id: format!("w_{hex}").into(), jitter: u32::from_le_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]) }
 }
@@ -248,9 +248,7 @@ impl Plan {
 
     fn command(&self, position: Option<u64>) -> LogCommand {
         let mut command = journal::command(position, &self.recorded);
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).expect("the operating system has entropy");
-        command.id = Some(u128::from_le_bytes(id));
+        command.id = Some(u128::from_le_bytes(random::bytes()));
         for (wake_stream, messages) in &self.messages {
             let payload = Ok(Payload::messages(messages.iter().map(String::as_str)));
             let append = Append { content_type: None, payload, producer: None, stream_seq: None, close: false };

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::decide::WakeRef;
+use crate::random;
 
 const STREAM: &str = "__ds/keys";
 const VERSION: u32 = 1;
@@ -53,9 +54,8 @@ impl Keys {
         if let Some(keys) = Self::load(log).await? {
             return Ok(keys);
         }
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).expect("the operating system has entropy");
-        let created = KeyCreated { v: VERSION, at: log.now_ms(), seed: URL_SAFE_NO_PAD.encode(seed) };
+        let seed = URL_SAFE_NO_PAD.encode(random::bytes::<32>());
+        let created = KeyCreated { v: VERSION, at: log.now_ms(), seed };
         let text = serde_json::to_string(&created).expect("a key has only string keys");
         let create = Create {
             content_type: Some("application/json".into()),

@@ -5,6 +5,7 @@ use std::io::Write;
 use postgres_rows::ClusterError;
 
 /// It fails, unless `ARBE_SKIP_POSTGRES=1` says that this is known: then it is skipped, and says so.
+#[expect(clippy::disallowed_methods, reason = "who runs the tests says so in the environment")]
 pub fn unless_missing<T>(found: Result<T, ClusterError>) -> Option<T> {
     let error = match found {
         Ok(found) => return Some(found),
