@@ -52,20 +52,31 @@ pub(crate) async fn verify(args: Verify, config: &Config, json: bool) -> anyhow:
     let report = projector::verify(&log, &Arc::new(RowsProjector), &database.rows, |at| show(&bar, at)).await;
     bar.finish_and_clear();
     close(log, database).await;
-    let report = report?;
+    let damage = database.rows.damage().await;
+    let (report, damage) = (report?, damage?);
     let (position, equal) = (report.checkpoint.position(), report.equal());
     if json {
         let (name, tables) = (RowsProjector::NAME, &report.tables);
-        output::print_json(&json!({ "projection": name, "position": position, "equal": equal, "tables": tables }))?;
+        output::print_json(
+            &json!({ "projection": name, "position": position, "equal": equal, "damage": damage, "tables": tables }),
+        )?;
     } else {
         let row = |table: &projector::TableSums| {
-            let verdict = if table.live == table.replayed { "equal" } else { "DIFFERS" };
+            let verdict = match &table.live {
+                None => "GONE",
+                live if *live == table.replayed => "equal",
+                Some(_) => "DIFFERS",
+            };
             let sum = |sum: &Option<String>| sum.clone().unwrap_or_else(|| "-".into());
             vec![table.table.clone(), verdict.into(), sum(&table.live), sum(&table.replayed)]
         };
         let rows: Vec<_> = report.tables.iter().map(row).collect();
         output::print(output::table(&["TABLE", "VERDICT", "LIVE", "REPLAYED"], &rows))?;
-        let verdict = if equal { "the rows are what the log says" } else { "the rows differ from the log: run `arbe rebuild`" };
+        let verdict = match damage {
+            Some(damage) => damage,
+            None if equal => "the rows are what the log says".into(),
+            None => "the rows differ from the log: run `arbe rebuild`".into(),
+        };
         output::print(format!("{}: position {position}, {verdict}\n", RowsProjector::NAME))?;
     }
     Ok(if equal { ExitCode::SUCCESS } else { ExitCode::from(exit::DAMAGE) })

@@ -73,6 +73,7 @@ async fn rows_part(app: &App, plane: &Plane) -> Result<String, String> {
     let (position, head) = (rows.position, rows.head);
     match rows.state {
         ProjectionState::Stopped => Ok(format!("ok, but stopped at position {position}; see `arbe projections`")),
+        ProjectionState::Damaged => Err("tables are gone; see `arbe projections`".to_owned()),
         ProjectionState::Rebuilding => Ok("ok, and a new copy is being built".to_owned()),
         ProjectionState::Starting | ProjectionState::Active | ProjectionState::Passive | ProjectionState::Waiting => {
             if position >= plane.since { Ok("ok".to_owned()) } else { Err(format!("at position {position} of {head}")) }

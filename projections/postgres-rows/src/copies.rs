@@ -121,15 +121,20 @@ async fn set_path(conn: &mut PgConnection, schema: &str, local: bool) -> Result<
     sqlx::query("select set_config('search_path', quote_ident($1), $2)").bind(schema).bind(local).execute(conn).await.map(|_| ())
 }
 
-/// Of the tables in the search path. Independent of the order of rows.
+/// Of the tables in the search path that are there. Independent of the order of rows.
 async fn sums(conn: &mut PgConnection) -> Result<Sums, sqlx::Error> {
     let mut sums = Sums::new();
-    for table in TABLES {
+    let there: Vec<String> =
+        sqlx::query_scalar("select name from unnest($1::text[]) name where to_regclass(quote_ident(name)) is not null")
+            .bind(&TABLES[..])
+            .fetch_all(&mut *conn)
+            .await?;
+    for table in there {
         let sum = format!(
             "select count(*) || ':' || coalesce(sum(hashtextextended(t::text, 0)::numeric), 0)
                 || ':' || coalesce(sum(hashtextextended(t::text, 1)::numeric), 0) from {table} t"
         );
-        sums.insert(table.to_owned(), sqlx::query_scalar(AssertSqlSafe(sum)).fetch_one(&mut *conn).await?);
+        sums.insert(table, sqlx::query_scalar(AssertSqlSafe(sum)).fetch_one(&mut *conn).await?);
     }
     Ok(sums)
 }
@@ -196,6 +201,21 @@ impl Rows {
         tx.rollback().await?;
         conn.close().await?;
         Ok(Some((live.checkpoint(), sums)))
+    }
+
+    /// What the live copy has lost, as after somebody dropped it by hand.
+    pub async fn damage(&self) -> Result<Option<String>, sqlx::Error> {
+        let found: Option<(String, Vec<String>)> = sqlx::query_as(
+            "select schema, array(select name from unnest($2::text[]) name where to_regclass(format('%I.%I', schema, name)) is null)
+            from arbe.copies where projection = $1 and state = 'live'",
+        )
+        .bind(NAME)
+        .bind(&TABLES[..])
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some((schema, lost)) = found.filter(|(_, lost)| !lost.is_empty()) else { return Ok(None) };
+        let what = if lost.len() == TABLES.len() { "everything".to_owned() } else { lost.join(", ") };
+        Ok(Some(format!("{what} in schema {schema} is gone; `arbe rebuild` makes it anew")))
     }
 
     /// The checksums of a copy by the name of its schema.

@@ -1,11 +1,16 @@
 //! How far the read models are.
 
+use std::time::Duration;
+
 use event_log::Log;
 use projector::RunState;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::view::Queries;
+
+/// Who asks how far the rows are does not wait for a database that is away.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Projection {
@@ -42,6 +47,8 @@ pub enum ProjectionState {
     Waiting,
     /// An event cannot be applied; the last good state keeps serving.
     Stopped,
+    /// Tables are gone that somebody else dropped.
+    Damaged,
 }
 
 impl Queries {
@@ -62,6 +69,10 @@ impl Queries {
             RunState::Waiting { error } => (ProjectionState::Waiting, Some(error)),
             RunState::Stopped { stop } => (ProjectionState::Stopped, Some(told(&stop))),
         };
+        let (state, error) = match self.damage().await {
+            Some(damage) if state != ProjectionState::Rebuilding => (ProjectionState::Damaged, Some(damage)),
+            Some(_) | None => (state, error),
+        };
         vec![Projection {
             name: status.name.to_owned(),
             version: status.version,
@@ -74,6 +85,13 @@ impl Queries {
             rate: status.events_per_second,
             error,
         }]
+    }
+}
+
+impl Queries {
+    /// `None` also if the database does not say so at once.
+    async fn damage(&self) -> Option<String> {
+        tokio::time::timeout(PATIENCE, self.rows.damage()).await.ok()?.ok()?
     }
 }
 

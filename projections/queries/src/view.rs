@@ -12,7 +12,7 @@ use crate::cursor::BadCursor;
 /// Clones share one pool.
 #[derive(Clone, Debug)]
 pub struct Queries {
-    rows: Rows,
+    pub(crate) rows: Rows,
     pub(crate) feeding: Monitor,
 }
 

@@ -136,7 +136,7 @@ Examples:
 pub(super) const VERIFY_ABOUT: &str = "\
 Replay read models into a scratch copy and compare; exit code 5 if they differ.
 
-The copy that serves is read as of its position, compared table by table, and not changed.";
+The copy that serves is read as of its position, compared table by table, and not changed. A table that is gone differs.";
 
 pub(super) const VERIFY: &str = "\
 Examples:

@@ -11,13 +11,14 @@ use crate::api::Plane;
 /// The fold passes slots without records when somebody waits for it.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-const STATES: [(ProjectionState, &str); 6] = [
+const STATES: [(ProjectionState, &str); 7] = [
     (ProjectionState::Starting, "starting"),
     (ProjectionState::Active, "active"),
     (ProjectionState::Passive, "passive"),
     (ProjectionState::Rebuilding, "rebuilding"),
     (ProjectionState::Waiting, "waiting"),
     (ProjectionState::Stopped, "stopped"),
+    (ProjectionState::Damaged, "damaged"),
 ];
 
 pub(super) async fn render(log: &Log, plane: &Plane, out: &mut Text) {

@@ -221,5 +221,32 @@ async fn a_change_to_a_row_by_other_hands_is_found_by_verify() {
     tx.commit().await.expect("a commit");
     let report = verify(&story.log, &Arc::new(RowsProjector), &db.rows, |_| {}).await.expect("a report");
     let differ: Vec<_> = report.tables.iter().filter(|table| table.live != table.replayed).map(|t| t.table.as_str()).collect();
+#[tokio::test]
+async fn tables_that_other_hands_drop_are_named_and_a_rebuild_brings_them_back() {
+    let Some(db) = database().await else { return };
+    let mut story = Story::new().await;
+    let position = story.tell([in_house(0, h::Created { house_id: house(0), name: "one".into() })]).await;
+    let running = run(&story.log, &db.rows);
+    running.reaches(position).await;
+    assert_eq!(db.rows.damage().await.expect("an answer"), None);
+    for (statement, named) in
+        [("drop table rows_v1_1.threads cascade", "threads in"), ("drop schema rows_v1_1 cascade", "everything in")]
+    {
+        let mut tx = db.rows.read_all().await.expect("rows");
+        for statement in ["set local role none", statement] {
+            sqlx::raw_sql(statement).execute(&mut *tx).await.expect("a drop");
+        }
+        tx.commit().await.expect("a commit");
+        let damage = db.rows.damage().await.expect("an answer").expect("damage");
+        assert!(damage.starts_with(&format!("{named} schema rows_v1_1 is gone")), "{damage}");
+        let report = verify(&story.log, &Arc::new(RowsProjector), &db.rows, |_| {}).await.expect("a report");
+        let lost = report.tables.iter().filter(|table| table.live.is_none()).count();
+        assert_eq!((report.equal(), lost), (false, if named == "threads in" { 1 } else { report.tables.len() }));
+    }
+    rebuild(&story.log, &Arc::new(RowsProjector), &db.rows, Until::Head, |_| {}).await.expect("a copy");
+    assert_eq!(db.rows.damage().await.expect("an answer"), None);
+    assert!(verify(&story.log, &Arc::new(RowsProjector), &db.rows, |_| {}).await.expect("a report").equal());
+}
+
     assert_eq!(differ, ["houses"]);
 }
