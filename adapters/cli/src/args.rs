@@ -16,7 +16,7 @@ mod values;
 pub(crate) use library::*;
 pub(crate) use platform::*;
 pub(crate) use sandboxes::*;
-pub(crate) use server::{Database, Rebuild, Serve, Verify};
+pub(crate) use server::{CopyVerb, Database, Projections, Rebuild, Serve, Verify};
 pub(crate) use threads::*;
 pub(crate) use values::Until;
 
@@ -88,9 +88,9 @@ pub(crate) enum Verb {
     Sandbox(Box<On<SandboxVerb>>),
     /// Show which agent the token belongs to, and its houses
     Whoami(Box<Remote>),
-    /// Show each read model: version, position, lag, rate, state
+    /// Show each read model: version, position, lag, rate, state; list and drop copies
     #[command(long_about = help::PROJECTIONS_ABOUT, after_long_help = help::PROJECTIONS)]
-    Projections(Box<Remote>),
+    Projections(Box<Projections>),
     /// Build read models anew from the log, beside the ones that serve, and swap
     #[command(long_about = help::REBUILD_ABOUT, after_long_help = help::REBUILD)]
     Rebuild(Box<Rebuild>),
@@ -133,7 +133,8 @@ impl Verb {
             Self::Agent(on) => Some(&on.remote),
             Self::Env(on) => Some(&on.remote),
             Self::Sandbox(on) => Some(&on.remote),
-            Self::Whoami(remote) | Self::Projections(remote) => Some(remote),
+            Self::Whoami(remote) => Some(remote),
+            Self::Projections(projections) => projections.verb.is_none().then_some(&projections.remote),
             Self::Serve(_)
             | Self::Rebuild(_)
             | Self::Verify(_)
@@ -150,6 +151,7 @@ impl Verb {
             Self::Serve(serve) => Some(&serve.database),
             Self::Rebuild(rebuild) => Some(&rebuild.database),
             Self::Verify(verify) => Some(&verify.database),
+            Self::Projections(projections) => projections.verb.as_ref().map(CopyVerb::database),
             Self::Say(_)
             | Self::Tail(_)
             | Self::Thread(_)
@@ -160,7 +162,6 @@ impl Verb {
             | Self::Env(_)
             | Self::Sandbox(_)
             | Self::Whoami(_)
-            | Self::Projections(_)
             | Self::Library(_)
             | Self::Log { .. }
             | Self::Completions { .. }

@@ -77,6 +77,11 @@ fn manual(directory: Option<&Path>) -> anyhow::Result<ExitCode> {
 
 async fn run(args: Args, config: config::Config) -> anyhow::Result<ExitCode> {
     let json = args.common.json;
+    if let Verb::Projections(projections) = &args.verb
+        && let Some(verb) = &projections.verb
+    {
+        return operate::copies(verb, &config, json).await;
+    }
     match args.verb {
         Verb::Serve(_) => serve::serve(config).await,
         Verb::Rebuild(rebuild) => operate::rebuild(*rebuild, &config, json).await,

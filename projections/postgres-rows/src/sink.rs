@@ -8,7 +8,7 @@ use crate::apply::{ApplyError, apply};
 use crate::change::{Change, Op};
 
 /// Advisory locks of this class are claims on copies. Never changed: servers of different versions must agree.
-const CLAIM_CLASS: i32 = 0x6172_6265;
+pub(crate) const CLAIM_CLASS: i32 = 0x6172_6265;
 
 /// One connection that holds the claim and makes every change.
 #[derive(Debug)]

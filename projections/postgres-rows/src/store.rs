@@ -9,6 +9,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Postgres, Transactio
 
 use crate::migrate::migrate;
 use crate::projection::RowsProjector;
+use crate::sink::CLAIM_CLASS;
 
 const ACQUIRE_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -41,6 +42,17 @@ pub struct CopyInfo {
     pub records: i64,
     pub time_ms: i64,
     pub stopped: Option<String>,
+}
+
+/// What became of a copy that was to be dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    Gone,
+    /// It serves.
+    Live,
+    /// Somebody is building it.
+    Busy,
+    Unknown,
 }
 
 /// Of the pool that queries share.
@@ -104,16 +116,27 @@ impl Rows {
         .await
     }
 
-    /// Takes a copy away that is not live, such as one of the past.
-    pub async fn drop_copy(&self, schema: &str) -> Result<bool, sqlx::Error> {
+    /// Takes a copy away that is neither live nor being built, such as one of the past.
+    pub async fn drop_copy(&self, schema: &str) -> Result<Dropped, sqlx::Error> {
         let mut tx = self.pool.begin().await?;
-        let gone = sqlx::query("delete from arbe.copies where schema = $1 and state <> 'live'").bind(schema);
-        let gone = gone.execute(&mut *tx).await?.rows_affected() == 1;
-        if gone {
-            drop_schema(&mut tx, schema).await?;
+        let found: Option<(i64, bool, bool)> = sqlx::query_as(
+            "select id, state = 'live', pg_try_advisory_xact_lock($2, id::integer) from arbe.copies where schema = $1 for update",
+        )
+        .bind(schema)
+        .bind(CLAIM_CLASS)
+        .fetch_optional(&mut *tx)
+        .await?;
+        match found {
+            None => return Ok(Dropped::Unknown),
+            Some((_, true, _)) => return Ok(Dropped::Live),
+            Some((_, false, false)) => return Ok(Dropped::Busy),
+            Some((id, false, true)) => {
+                sqlx::query("delete from arbe.copies where id = $1").bind(id).execute(&mut *tx).await?;
+            }
         }
+        drop_schema(&mut tx, schema).await?;
         tx.commit().await?;
-        Ok(gone)
+        Ok(Dropped::Gone)
     }
 
     /// A connection of its own for one who makes, feeds or checks copies.

@@ -17,6 +17,8 @@ const ROUNDS: u32 = 8;
 #[derive(Clone, Debug)]
 pub struct Rebuilt {
     pub checkpoint: Checkpoint,
+    /// Records that this run applied; one that was killed before it may have applied others.
+    pub applied: u64,
     /// Where the copy can be read.
     pub address: String,
     /// A copy of the past never takes the place of the live one.
@@ -35,20 +37,22 @@ pub async fn rebuild<P: Projector, K: Copies<P::Change>>(
     log.refresh().await;
     let label = label(until);
     let mut copy = claimed(copies, &label).await?;
+    let mut before = copy.checkpoint().await?.records;
     let checkpoint = match catch_up(log, projector, &mut copy, until, &mut progress).await {
         Err(ReplayError::OtherHistory) => {
             copies.discard(copy).await?;
             copy = claimed(copies, &label).await?;
+            before = 0;
             catch_up(log, projector, &mut copy, until, &mut progress).await?
         }
         done => done?,
     };
     let address = copies.address(&copy);
     if until != Until::Head {
-        return Ok(Rebuilt { checkpoint, address, swapped: false });
+        return Ok(Rebuilt { checkpoint, applied: checkpoint.records - before, address, swapped: false });
     }
     let checkpoint = put_in_place(log, projector, copies, copy, checkpoint, &mut progress).await?;
-    Ok(Rebuilt { checkpoint, address, swapped: true })
+    Ok(Rebuilt { checkpoint, applied: checkpoint.records - before, address, swapped: true })
 }
 
 /// Comes close to a head that moves on.

@@ -34,8 +34,9 @@ impl Until {
 pub struct Progress {
     pub position: u64,
     pub records: u64,
-    /// Records in the log now; a replay that ends earlier does not reach it.
-    pub of_records: u64,
+    /// How much of the way to the end that was asked for lies behind, 0 to 1.
+    pub done: f64,
+    /// Of this run, as is the rest of the time.
     pub events_per_second: f64,
     pub eta: Option<Duration>,
 }
@@ -125,7 +126,7 @@ pub(crate) async fn replay<P: Projector>(
     progress: &mut impl FnMut(Progress),
 ) -> Result<Checkpoint, ReplayError> {
     let mut at = sink.checkpoint().await?;
-    let mut meter = Meter::new();
+    let mut meter = Meter::new(log, at, until);
     let mut batches = ReadAhead::start(log, projector, at, Reach::Until(until));
     while let Some(batch) = batches.next().await {
         let batch = batch?;
@@ -136,38 +137,46 @@ pub(crate) async fn replay<P: Projector>(
     Ok(at)
 }
 
-const COUNT_EVERY: Duration = Duration::from_secs(1);
-
 struct Meter {
+    until: Until,
     started: Instant,
     events: u64,
-    first_records: Option<u64>,
-    of_records: u64,
-    counted: Option<Instant>,
+    /// Log time of the first commit of this run.
+    first: Option<u64>,
+    done_before: f64,
 }
 
 impl Meter {
-    fn new() -> Self {
-        Self { started: Instant::now(), events: 0, first_records: None, of_records: 0, counted: None }
+    fn new(log: &Log, from: Checkpoint, until: Until) -> Self {
+        let first = (from.time > 0).then_some(from.time);
+        let mut meter = Self { until, started: Instant::now(), events: 0, first, done_before: 0.0 };
+        meter.done_before = meter.done(log, from);
+        meter
+    }
+
+    /// A replay until a moment ends there or with the log, whichever comes first.
+    fn done(&self, log: &Log, at: Checkpoint) -> f64 {
+        let head = log.position();
+        match self.until {
+            Until::Head => share(at.position(), head),
+            Until::Position(position) => share(at.position(), position.min(head)),
+            Until::Time(time) => {
+                let first = self.first.unwrap_or(at.time);
+                share(at.position(), head).max(share(at.time.saturating_sub(first), time.saturating_sub(first)))
+            }
+        }
     }
 
     fn progress(&mut self, log: &Log, at: Checkpoint, events: u64) -> Progress {
-        let now = Instant::now();
-        if self.counted.is_none_or(|counted| now - counted > COUNT_EVERY) {
-            self.of_records = log.summary().records;
-            self.counted = Some(now);
-        }
+        self.first.get_or_insert(at.time);
         self.events += events;
-        let spent = (now - self.started).as_secs_f64().max(1e-6);
-        let done = at.records.saturating_sub(*self.first_records.get_or_insert(at.records));
-        let left = self.of_records.saturating_sub(at.records);
-        let eta = (done > 0).then(|| Duration::from_secs_f64(spent * left as f64 / done as f64));
-        Progress {
-            position: at.position(),
-            records: at.records,
-            of_records: self.of_records.max(at.records),
-            events_per_second: self.events as f64 / spent,
-            eta,
-        }
+        let spent = self.started.elapsed().as_secs_f64().max(1e-6);
+        let done = self.done(log, at);
+        let eta = (done > self.done_before).then(|| Duration::from_secs_f64(spent * (1.0 - done) / (done - self.done_before)));
+        Progress { position: at.position(), records: at.records, done, events_per_second: self.events as f64 / spent, eta }
     }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if part >= whole { 1.0 } else { part as f64 / whole as f64 }
 }

@@ -208,13 +208,18 @@ async fn a_rebuild_takes_the_place_of_the_live_copy_and_verify_tells_them_apart(
     let mut last = None;
     let rebuilt = rebuild(&log, &Arc::new(Sayings), &memory, Until::Head, |progress| last = Some(progress)).await;
     assert_eq!(rebuilt.expect("a rebuild").checkpoint.position(), position);
-    let last = last.expect("progress");
-    assert_eq!((last.position, last.records), (position, last.of_records));
+    let mut last = last.expect("progress");
+    assert_eq!((last.position, last.done), (position, 1.0));
     assert!(verify(&log, &Arc::new(Sayings), &memory, |_| {}).await.expect("a report").equal());
     memory.copies.lock().expect("a lock").get_mut("live").expect("a copy").said.pop();
     assert!(!verify(&log, &Arc::new(Sayings), &memory, |_| {}).await.expect("a report").equal());
-    let past = rebuild(&log, &Arc::new(Sayings), &memory, Until::Position(position - 1), |_| {}).await.expect("a copy");
-    assert_eq!(memory.copy(&past.address).said.len(), 9);
+    let until = Until::Position(position - 1);
+    let past = rebuild(&log, &Arc::new(Sayings), &memory, until, |progress| last = progress).await.expect("a copy");
+    assert_eq!((memory.copy(&past.address).said.len(), last.done), (9, 1.0));
+    assert_eq!(last.eta, Some(Duration::ZERO));
+    let again = rebuild(&log, &Arc::new(Sayings), &memory, until, |_| {}).await.expect("the same copy");
+    assert_eq!((again.applied, again.checkpoint), (0, past.checkpoint));
+    assert!(past.applied > 0);
 }
 
 #[tokio::test]

@@ -108,12 +108,18 @@ Show each read model: version, position, lag, rate, state.
 
 LAG counts the commits of the log that are not applied yet, SECONDS how long the oldest of them has been waiting. STATE is active (this \
 server feeds it), passive (another server does), rebuilding, waiting (for a database that does not answer; tried again by itself), \
-starting, or stopped: then ERROR names the event that cannot be applied, and what was applied before it is still served.";
+starting, stopped (then ERROR names the event that cannot be applied, and what was applied before it is still served), or damaged: then \
+ERROR names the tables that somebody dropped, and `arbe rebuild` makes them anew.
+
+Of a read model there may be several copies; one serves. `arbe rebuild --until` leaves its copy as a schema of the database, to be read \
+with any client of PostgreSQL and dropped with `arbe projections drop`.";
 
 pub(super) const PROJECTIONS: &str = "\
 Examples:
   arbe projections
-  arbe projections --json | jq 'select(.state == \"stopped\").error'";
+  arbe projections --json | jq 'select(.state == \"stopped\").error'
+  arbe projections copies
+  arbe projections drop rows_v1_7";
 
 pub(super) const LOG: &str = "\
 Examples:
@@ -125,7 +131,7 @@ pub(super) const REBUILD_ABOUT: &str = "\
 Build read models anew from the log, beside the ones that serve, and swap.
 
 The old copy serves until the new one has caught up. A rebuild that was stopped goes on where it was when it is started again. \
-With --until the copy stays as of that moment.";
+With --until the copy stays beside the one that serves, as of that moment, until `arbe projections drop`.";
 
 pub(super) const REBUILD: &str = "\
 Examples:

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, Subcommand};
 
+use super::platform::Remote;
 use super::values::Until;
 
 #[derive(Clone, Debug, Default, ClapArgs)]
@@ -86,4 +87,36 @@ pub(crate) struct Verify {
     pub(crate) projections: Vec<String>,
     #[command(flatten)]
     pub(crate) database: Database,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Projections {
+    #[command(flatten)]
+    pub(crate) remote: Remote,
+    #[command(subcommand)]
+    pub(crate) verb: Option<CopyVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CopyVerb {
+    /// List the copies there are: the live one, what is being built, and what `arbe rebuild --until` left
+    Copies {
+        #[command(flatten)]
+        database: Database,
+    },
+    /// Drop a copy that does not serve
+    Drop {
+        /// The schema, as `arbe projections copies` lists it
+        schema: String,
+        #[command(flatten)]
+        database: Database,
+    },
+}
+
+impl CopyVerb {
+    pub(super) fn database(&self) -> &Database {
+        match self {
+            Self::Copies { database } | Self::Drop { database, .. } => database,
+        }
+    }
 }

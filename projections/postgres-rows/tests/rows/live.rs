@@ -6,7 +6,7 @@ use std::time::Duration;
 use events::StreamName;
 use events::house as h;
 use events::thread as t;
-use postgres_rows::RowsProjector;
+use postgres_rows::{Dropped, RowsProjector};
 use projector::{Checkpoint, Copies, Live, Pace, RunState, Runner, Sink, SinkError, Span, Until, rebuild, verify};
 
 use crate::house::Town;
@@ -205,22 +205,22 @@ async fn a_copy_of_the_past_is_what_the_rows_were_then() {
     let past = past.expect("a copy");
     assert_eq!((past.swapped, past.checkpoint.position(), seen), (false, then, then));
     assert_eq!(db.rows.sums_of(&past.address).await.expect("sums"), sums);
-    assert!(db.rows.drop_copy(&past.address).await.expect("a drop"));
+    let mut building = db.rows.beside("another").await.expect("a copy");
+    assert!(building.claim().await.expect("a claim"));
+    let copies = db.rows.copies().await.expect("copies");
+    let live = copies.iter().find(|copy| copy.state == "live").expect("a live copy");
+    for (schema, dropped) in [
+        (live.schema.as_str(), Dropped::Live),
+        (db.rows.address(&building).as_str(), Dropped::Busy),
+        ("arbe", Dropped::Unknown),
+        (past.address.as_str(), Dropped::Gone),
+        (past.address.as_str(), Dropped::Unknown),
+    ] {
+        assert_eq!(db.rows.drop_copy(schema).await.expect("an answer"), dropped, "{schema}");
+    }
     assert_ne!(live_sums(&db.rows).await.1, sums);
 }
 
-#[tokio::test]
-async fn a_change_to_a_row_by_other_hands_is_found_by_verify() {
-    let Some(db) = database().await else { return };
-    let mut story = Story::new().await;
-    let position = story.tell([in_house(0, h::Created { house_id: house(0), name: "one".into() })]).await;
-    let running = run(&story.log, &db.rows);
-    running.reaches(position).await;
-    let mut tx = db.rows.read_all().await.expect("rows");
-    sqlx::query("update houses set name = 'other'").execute(&mut *tx).await.expect("an update");
-    tx.commit().await.expect("a commit");
-    let report = verify(&story.log, &Arc::new(RowsProjector), &db.rows, |_| {}).await.expect("a report");
-    let differ: Vec<_> = report.tables.iter().filter(|table| table.live != table.replayed).map(|t| t.table.as_str()).collect();
 #[tokio::test]
 async fn tables_that_other_hands_drop_are_named_and_a_rebuild_brings_them_back() {
     let Some(db) = database().await else { return };
@@ -248,5 +248,17 @@ async fn tables_that_other_hands_drop_are_named_and_a_rebuild_brings_them_back()
     assert!(verify(&story.log, &Arc::new(RowsProjector), &db.rows, |_| {}).await.expect("a report").equal());
 }
 
+#[tokio::test]
+async fn a_change_to_a_row_by_other_hands_is_found_by_verify() {
+    let Some(db) = database().await else { return };
+    let mut story = Story::new().await;
+    let position = story.tell([in_house(0, h::Created { house_id: house(0), name: "one".into() })]).await;
+    let running = run(&story.log, &db.rows);
+    running.reaches(position).await;
+    let mut tx = db.rows.read_all().await.expect("rows");
+    sqlx::query("update houses set name = 'other'").execute(&mut *tx).await.expect("an update");
+    tx.commit().await.expect("a commit");
+    let report = verify(&story.log, &Arc::new(RowsProjector), &db.rows, |_| {}).await.expect("a report");
+    let differ: Vec<_> = report.tables.iter().filter(|table| table.live != table.replayed).map(|t| t.table.as_str()).collect();
     assert_eq!(differ, ["houses"]);
 }
