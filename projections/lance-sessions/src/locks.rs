@@ -1,0 +1,65 @@
+//! Files of a copy that are not Lance's: who feeds it, how far it is, which copy serves. Written beside and renamed, synced before.
+
+use std::fs::{File, TryLockError};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::DatasetError;
+
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+fn open(path: &Path) -> Result<File, DatasetError> {
+    let options = File::options().create(true).truncate(false).write(true).open(path);
+    options.map_err(|error| DatasetError::io(path, &error))
+}
+
+/// A lock that ends with the process. `None`: another has it.
+pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, DatasetError> {
+    let file = open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(DatasetError::io(path, &error)),
+    }
+}
+
+pub(crate) async fn lock(path: &Path) -> Result<File, DatasetError> {
+    loop {
+        if let Some(file) = try_lock(path)? {
+            return Ok(file);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// `None`: there is no such file.
+pub(crate) fn read(path: &Path) -> Result<Option<String>, DatasetError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(DatasetError::io(path, &error)),
+    }
+}
+
+/// Whole or not at all, also after a power cut.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), DatasetError> {
+    let fault = |error: std::io::Error| DatasetError::io(path, &error);
+    let beside = path.with_extension("new");
+    let mut file = File::create(&beside).map_err(fault)?;
+    file.write_all(text.as_bytes()).map_err(fault)?;
+    file.sync_data().map_err(fault)?;
+    std::fs::rename(&beside, path).map_err(fault)?;
+    let parent = path.parent().unwrap_or(Path::new("."));
+    File::open(parent).and_then(|directory| directory.sync_all()).map_err(fault)
+}
+
+/// Everything that was written to the file system of `path` is on the disk afterwards.
+pub(crate) async fn sync_all(path: &Path) -> Result<(), DatasetError> {
+    let directory = path.to_owned();
+    let synced = tokio::task::spawn_blocking(move || File::open(&directory).and_then(|file| Ok(rustix::fs::syncfs(file)?))).await;
+    match synced {
+        Ok(done) => done.map_err(|error| DatasetError::io(path, &error)),
+        Err(error) => Err(DatasetError::Unavailable(error.to_string())),
+    }
+}

@@ -1,0 +1,174 @@
+//! Keeping tables quick: indexes are folded, small fragments made one, old versions removed, in this order, because fragments that are
+//! indexed differently are not made one.
+
+use std::collections::BTreeMap;
+
+use arrow::array::AsArray;
+use arrow::datatypes::UInt64Type;
+use chrono::TimeDelta;
+use events::HouseId;
+use futures::TryStreamExt;
+use lance::Dataset;
+use lance::dataset::optimize::{CompactionOptions, compact_files};
+use lance::deps::datafusion::arrow;
+use lance::index::DatasetIndexExt;
+use lance_index::IndexType;
+use lance_index::optimize::OptimizeOptions;
+use lance_index::scalar::{BuiltinIndexType, ScalarIndexParams};
+use serde::Serialize;
+
+use crate::copies::Datasets;
+use crate::error::DatasetError;
+use crate::schema::{Index, Table};
+use crate::substrate::{Substrate, told};
+
+/// A fragment of fewer rows is small. Larger ones are never written again.
+const SMALL: usize = 16_384;
+/// So many small fragments are made one by the feeder itself.
+const MANY: usize = 64;
+/// Segments of an index that are looked through one after the other.
+const SEGMENTS: usize = 8;
+/// Versions are kept for readers that are still at them.
+const KEPT: TimeDelta = TimeDelta::minutes(10);
+
+/// The highest position that a table has rows of.
+pub(crate) async fn mark(substrate: &Substrate, house: &HouseId, table: Table) -> Result<u64, DatasetError> {
+    let fault = |error: lance::Error| told(error, 1);
+    let Some(mut scanner) = substrate.scan(house, table).await? else { return Ok(0) };
+    let mut batches = scanner.project(&["position"]).map_err(fault)?.try_into_stream().await.map_err(fault)?;
+    let mut highest = 0;
+    while let Some(batch) = batches.try_next().await.map_err(fault)? {
+        let positions = batch.column(0).as_primitive::<UInt64Type>();
+        highest = positions.values().iter().copied().fold(highest, u64::max);
+    }
+    Ok(highest)
+}
+
+fn small(dataset: &Dataset) -> usize {
+    dataset.fragments().iter().filter(|fragment| fragment.physical_rows.is_none_or(|rows| rows < SMALL)).count()
+}
+
+/// After every write; mostly it does nothing.
+pub(crate) async fn routine(substrate: &Substrate, dataset: Dataset, table: Table) -> Result<(), DatasetError> {
+    if small(&dataset) <= MANY {
+        return Ok(());
+    }
+    let done = Box::pin(upkeep(dataset, table)).await.map_err(|error| told(error, 1));
+    if let Err(error) = done {
+        tracing::warn!(%error, table = table.name(), directory = %substrate.directory().display(), "upkeep of a dataset failed");
+    }
+    Ok(())
+}
+
+async fn upkeep(mut dataset: Dataset, table: Table) -> Result<(), lance::Error> {
+    fold(&mut dataset, table).await?;
+    if small(&dataset) > 1 {
+        let options = CompactionOptions { target_rows_per_fragment: SMALL, num_threads: Some(1), ..CompactionOptions::default() };
+        compact_files(&mut dataset, options, None).await?;
+    }
+    dataset.cleanup_old_versions(KEPT, None, Some(false)).await?;
+    Ok(())
+}
+
+fn index_name(column: &str) -> String {
+    format!("{column}_idx")
+}
+
+/// `lance-index-maintenance`: an index that is behind is complete all the same, only slower.
+async fn fold(dataset: &mut Dataset, table: Table) -> Result<(), lance::Error> {
+    let mut segments: BTreeMap<String, (usize, u64)> = BTreeMap::new();
+    for index in dataset.load_indices().await?.iter() {
+        let known = segments.entry(index.name.clone()).or_default();
+        known.0 += 1;
+        known.1 += index.fragment_bitmap.as_ref().map_or(0, |fragments| fragments.len());
+    }
+    let fragments = dataset.count_fragments() as u64;
+    for (column, kind) in table.indexes() {
+        let name = index_name(column);
+        match segments.get(&name) {
+            None => {
+                let (builtin, kind) = match kind {
+                    Index::Tree => (BuiltinIndexType::BTree, IndexType::BTree),
+                    Index::Bitmap => (BuiltinIndexType::Bitmap, IndexType::Bitmap),
+                };
+                let params = ScalarIndexParams::for_builtin(builtin);
+                dataset.create_index(&[column], kind, Some(name), &params, true).await?;
+            }
+            Some((_, covered)) if *covered >= fragments => {}
+            Some((pieces, _)) => {
+                let fold = if *pieces >= SEGMENTS { OptimizeOptions::merge(*pieces) } else { OptimizeOptions::append() };
+                dataset.optimize_indices(&fold.index_names(vec![name])).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is there of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Health {
+    pub rows: u64,
+    pub fragments: u64,
+    pub versions: u64,
+    /// Rows that some index does not cover yet.
+    pub unindexed: u64,
+    pub indexes: u64,
+}
+
+impl Datasets {
+    /// Brings indexes up to date and makes small fragments one, in all tables that serve. Others may read and write meanwhile.
+    pub async fn update_indexes(&self, mut done: impl FnMut(&HouseId, Table)) -> Result<(), DatasetError> {
+        let Some(substrate) = self.serving()? else { return Ok(()) };
+        for house in substrate.houses()? {
+            for table in Table::ALL {
+                if let Some(dataset) = substrate.table(&house, table).await? {
+                    Box::pin(upkeep(dataset, table)).await.map_err(|error| told(error, 1))?;
+                    done(&house, table);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How Lance looks rows up, for those who doubt that it does not read everything.
+    pub async fn plan(&self, house: &HouseId, table: Table, filter: &str) -> Result<Option<String>, DatasetError> {
+        let fault = |error: lance::Error| told(error, 1);
+        let Some(substrate) = self.serving()? else { return Ok(None) };
+        let Some(mut scanner) = substrate.scan(house, table).await? else { return Ok(None) };
+        scanner.filter(filter).map_err(fault)?;
+        scanner.explain_plan(false).await.map(Some).map_err(fault)
+    }
+
+    /// The health of the tables of a house.
+    pub async fn health(&self, house: &HouseId) -> Result<BTreeMap<&'static str, Health>, DatasetError> {
+        let mut all = BTreeMap::new();
+        let Some(substrate) = self.serving()? else { return Ok(all) };
+        for table in Table::ALL {
+            let health = match substrate.table(house, table).await? {
+                Some(dataset) => Box::pin(health(&dataset, table)).await.map_err(|error| told(error, 1))?,
+                None => Health::default(),
+            };
+            all.insert(table.name(), health);
+        }
+        Ok(all)
+    }
+}
+
+async fn health(dataset: &Dataset, table: Table) -> Result<Health, lance::Error> {
+    let indices = dataset.load_indices().await?;
+    let names: std::collections::BTreeSet<_> = indices.iter().map(|index| index.name.as_str()).collect();
+    let covered = |column: &str, fragment: u64| {
+        let name = index_name(column);
+        let of = indices.iter().filter(|index| index.name == name).filter_map(|index| index.fragment_bitmap.as_ref());
+        u32::try_from(fragment).is_ok_and(|fragment| of.clone().any(|fragments| fragments.contains(fragment)))
+    };
+    let rows = |fragment: &&lance::table::format::Fragment| fragment.num_rows().unwrap_or_default() as u64;
+    let behind = dataset.fragments().iter().filter(|fragment| !table.indexes().iter().all(|(column, _)| covered(column, fragment.id)));
+    Ok(Health {
+        rows: dataset.count_rows(None).await? as u64,
+        fragments: dataset.count_fragments() as u64,
+        versions: dataset.count_versions().await?,
+        unindexed: behind.map(|fragment| rows(&fragment)).sum(),
+        indexes: names.len() as u64,
+    })
+}

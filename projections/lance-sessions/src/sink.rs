@@ -1,0 +1,165 @@
+//! Feeding one copy.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::path::PathBuf;
+
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+use event_log::Log;
+use events::{HouseId, StreamName};
+use lance::deps::datafusion::arrow;
+use projector::{Checkpoint, Sink, SinkError, Span};
+use std::sync::Arc;
+
+use crate::copies::{State, is_retired, read_state, write_state};
+use crate::error::DatasetError;
+use crate::projection::{Change, Said};
+use crate::rows::{self, MessageRow, SessionRow};
+use crate::schema::Table;
+use crate::source::{Source, Unfit, session_head, thread_head, thread_message};
+use crate::substrate::Substrate;
+use crate::{locks, maintain};
+
+/// One copy and what feeds it.
+#[derive(Debug)]
+pub struct SessionsSink {
+    pub(crate) substrate: Arc<Substrate>,
+    source: Source,
+    /// Held by the one who feeds.
+    claim: Option<File>,
+    /// The highest position that a table has rows of.
+    marks: HashMap<(HouseId, Table), u64>,
+}
+
+/// The rows of one house.
+#[derive(Debug, Default)]
+struct Rows {
+    sessions: Vec<SessionRow>,
+    messages: Vec<MessageRow>,
+}
+
+impl SessionsSink {
+    pub(crate) fn new(substrate: Arc<Substrate>, log: Log) -> Self {
+        Self { substrate, source: Source::new(log), claim: None, marks: HashMap::new() }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.substrate.directory().join(name)
+    }
+
+    pub(crate) fn state(&self) -> Result<State, DatasetError> {
+        read_state(self.substrate.directory())
+    }
+
+    async fn rows(&mut self, changes: Vec<Change>) -> Result<BTreeMap<HouseId, Rows>, SinkError> {
+        let mut rows: BTreeMap<HouseId, Rows> = BTreeMap::new();
+        for (number, change) in changes.into_iter().enumerate() {
+            self.add(&mut rows, change).await.map_err(|unfit| match unfit {
+                Unfit::Event(why) => SinkError::Refused { change: number, why },
+                Unfit::Log(error) => error.into(),
+            })?;
+        }
+        Ok(rows)
+    }
+
+    async fn add(&mut self, rows: &mut BTreeMap<HouseId, Rows>, change: Change) -> Result<(), Unfit> {
+        let Change { stream, seq, origin, said } = change;
+        let (head, message) = match (said, &stream) {
+            (Said::Session(session), StreamName::Session(house, _)) => {
+                if seq == 0 {
+                    self.source.remember(&stream, session_head(house, &session));
+                    rows.entry(house.clone()).or_default().sessions.push(SessionRow { session: *session, origin });
+                }
+                return Ok(());
+            }
+            (Said::Message(message), _) => (self.source.head(&stream).await?, *message),
+            (Said::Entry(entry), StreamName::Thread(thread)) => {
+                if seq == 0 {
+                    let (session, head) = thread_head(thread, &entry)?;
+                    rows.entry(head.house.clone()).or_default().sessions.push(SessionRow { session, origin });
+                    self.source.remember(&stream, head);
+                }
+                let head = self.source.head(&stream).await?;
+                let author = self.source.author(&entry).await?;
+                let message = thread_message(thread, &head, seq, &entry, author)?;
+                (head, message)
+            }
+            (Said::Session(_) | Said::Entry(_), _) => return Err(Unfit::Event("it stands in a stream of another kind".into())),
+        };
+        let source_agent = head.source_agent.clone();
+        let row = MessageRow { session_id: head.session_id, source_agent, project: head.project, seq, message, origin };
+        rows.entry(head.house).or_default().messages.push(row);
+        Ok(())
+    }
+
+    /// Adds the rows that the table does not have yet.
+    async fn put<R>(
+        &mut self,
+        house: &HouseId,
+        table: Table,
+        rows: &[R],
+        position: impl Fn(&R) -> u64,
+        encode: impl Fn(&[R]) -> Result<RecordBatch, ArrowError>,
+    ) -> Result<(), SinkError> {
+        let at = (house.clone(), table);
+        let mark = match self.marks.get(&at) {
+            Some(mark) => *mark,
+            None => maintain::mark(&self.substrate, house, table).await?,
+        };
+        let new = &rows[rows.partition_point(|row| position(row) <= mark)..];
+        let Some(last) = new.last() else { return Ok(()) };
+        let batch = encode(new).map_err(|error| DatasetError::Unavailable(error.to_string()))?;
+        if batch.num_rows() > 0 {
+            let dataset = self.substrate.append(house, table, batch).await?;
+            maintain::routine(&self.substrate, dataset, table).await?;
+        }
+        self.marks.insert(at, position(last));
+        Ok(())
+    }
+
+    async fn write(&mut self, rows: BTreeMap<HouseId, Rows>) -> Result<(), SinkError> {
+        for (house, Rows { sessions, messages }) in rows {
+            self.put(&house, Table::Parts, &messages, |row| row.origin.position, rows::parts).await?;
+            self.put(&house, Table::Messages, &messages, |row| row.origin.position, rows::messages).await?;
+            self.put(&house, Table::Sessions, &sessions, |row| row.origin.position, rows::sessions).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink<Change> for SessionsSink {
+    async fn checkpoint(&mut self) -> Result<Checkpoint, SinkError> {
+        Ok(self.state()?.checkpoint())
+    }
+
+    async fn claim(&mut self) -> Result<bool, SinkError> {
+        if self.claim.is_none() {
+            self.claim = locks::try_lock(&self.file("feeder"))?;
+        }
+        Ok(self.claim.is_some())
+    }
+
+    async fn commit(&mut self, span: &Span, changes: Vec<Change>) -> Result<(), SinkError> {
+        if !self.claim().await? {
+            return Err(SinkError::Unavailable("another process feeds the datasets".into()));
+        }
+        let _standing = locks::lock(&self.file("commit")).await?;
+        if is_retired(self.substrate.directory()) || self.state()?.checkpoint() != span.from {
+            return Err(SinkError::Moved);
+        }
+        let rows = self.rows(changes).await?;
+        let any = !rows.is_empty();
+        self.write(rows).await?;
+        if any {
+            locks::sync_all(self.substrate.directory()).await?;
+        }
+        let state = self.state()?.stopped(None).at(&span.to);
+        Ok(write_state(self.substrate.directory(), &state)?)
+    }
+
+    async fn stopped(&mut self, why: &str) -> Result<(), SinkError> {
+        let state = self.state()?.stopped(Some(why));
+        Ok(write_state(self.substrate.directory(), &state)?)
+    }
+}

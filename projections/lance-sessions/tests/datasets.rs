@@ -1,0 +1,269 @@
+//! The datasets on a real log in memory and in a real directory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use commands::RealSource;
+use commands::sessions::{Recording, Sessions};
+use event_log::{Append, Change, Command, Create, Log, Options, Payload, StoreUrl};
+use events::session::{Message, Session, SessionId};
+use events::{
+    AgentId, AgentKind, DirectoryEvent, Entry, Event, EventId, HouseId, StreamName, ThreadEvent, ThreadId, Ulid,
+};
+use lance_sessions::{Around, Datasets, SessionsProjector, Table};
+use projector::{Copies, Live, Pace, Runner, Sink, Until, rebuild, verify};
+use tempfile::TempDir;
+
+struct Site {
+    log: Log,
+    sessions: Sessions,
+    datasets: Datasets,
+    directory: TempDir,
+}
+
+async fn site() -> Site {
+    let store = StoreUrl::Memory.open(&[], true).unwrap();
+    let log = Log::open(store, Options { keep: true, ..Options::default() }).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let datasets = Datasets::open(directory.path(), log.clone()).unwrap();
+    Site { sessions: Sessions::new(log.clone(), Arc::new(RealSource)), log, datasets, directory }
+}
+
+fn house() -> HouseId {
+    HouseId::new("h-1").unwrap()
+}
+
+fn id(session: &str) -> SessionId {
+    SessionId::new(session).unwrap()
+}
+
+fn session(id: &str) -> Session {
+    let odd = r#""options":{"source":{"n":18446744073709551616,"twice":{"a":1,"a":2},"deep":"\ud800"}}"#;
+    let text = format!(r#"{{"id":"{id}","source_agent":"pi","created_at":"2026-01-01T00:00:00Z","project":"/p",{odd}}}"#);
+    serde_json::from_str(&text).unwrap()
+}
+
+fn message(n: u64) -> Message {
+    let said = format!(r#"{{"id":"0","type":"text","provenance":"conversational","text":"word {n}","options":{{}}}}"#);
+    let call = r#"{"id":"1","type":"tool_call","provenance":"conversational","call_id":"c","name":"sh","params":{"x":1.00,"y":1e400},"provider_executed":false,"options":{}}"#;
+    let file = r#"{"id":"2","type":"file","provenance":"conversational","media_type":"image/png","file_name":"a.png","data":"aGVsbG8=","options":{"k":null}}"#;
+    let content = format!("[{said},{call},{file}]");
+    let text = format!(
+        r#"{{"id":"m{n}","role":"assistant","timestamp":"2026-01-01T00:00:{:02}Z","content":{content},"options":{{"source":{{"n":{n}}}}}}}"#,
+        n % 60
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+impl Site {
+    async fn record(&self, session_id: &str, messages: std::ops::Range<u64>) {
+        let messages = messages.map(message).collect();
+        let recording = Recording { session_id: id(session_id), session: Some(session(session_id)), messages };
+        self.sessions.record(&house(), recording).await.unwrap();
+    }
+
+    async fn write(&self, stream: &StreamName, first: bool, author: Option<AgentId>, event: &Event) -> String {
+        let position = self.log.position();
+        let id = EventId(Ulid(u128::from(position) + 7));
+        let entry = Entry::of(id, 1_767_225_600_000 + position, author, event);
+        let payload = Payload::messages([entry.to_json()].iter().map(String::as_str));
+        let content_type = Some("application/json".into());
+        let change = if first {
+            Change::Create(Create { content_type, payload: Some(Ok(payload)), ..Create::default() })
+        } else {
+            let append = Append { content_type, payload: Ok(payload), producer: None, stream_seq: None, close: false };
+            Change::Append(append)
+        };
+        let changes = vec![(stream.to_string().into(), change)];
+        self.log.submit(Command { id: None, since: None, expect: Vec::new(), changes }).await.unwrap();
+        entry.id.to_string()
+    }
+
+    /// Feeds the live copy up to now.
+    async fn follow(&self) {
+        let until = self.log.position();
+        let runner = Runner::new(self.log.clone(), Arc::new(SessionsProjector), self.datasets.clone(), Pace::default());
+        let mut watermark = runner.monitor().watermark();
+        tokio::select! {
+            stop = runner.run() => panic!("{stop}"),
+            reached = watermark.reached(until, std::time::Duration::from_secs(30)) => assert!(reached, "it does not come there"),
+        }
+    }
+
+    async fn sums(&self) -> projector::Sums {
+        self.datasets.live_sums().await.unwrap().unwrap().1
+    }
+}
+
+fn versions(copies: &Path) -> usize {
+    let mut count = 0;
+    for entry in std::fs::read_dir(copies).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            count += if entry.file_name() == "_versions" { std::fs::read_dir(entry.path()).unwrap().count() } else { versions(&entry.path()) };
+        }
+    }
+    count
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_read_back_are_what_was_recorded_value_for_value() {
+    let site = site().await;
+    site.record("s/1", 0..5).await;
+    site.follow().await;
+    let stored = site.datasets.session(&house(), &id("s/1")).await.unwrap().unwrap();
+    assert_eq!(serde_json::to_string(&stored).unwrap(), serde_json::to_string(&session("s/1")).unwrap());
+    let rows = site.datasets.messages(&house(), &id("s/1"), Around::default()).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.id.to_string()).collect::<Vec<_>>(), ["m0", "m1", "m2", "m3", "m4"]);
+    assert_eq!(rows[3].search_text.as_deref(), Some("word 3\na.png\nimage/png"));
+    let parts = site.datasets.parts(&house(), &id("s/1"), &[rows[3].id.clone()]).await.unwrap();
+    assert_eq!(parts.iter().map(|part| part.kind.as_str()).collect::<Vec<_>>(), ["text", "tool_call", "file"]);
+    let call: serde_json::Map<String, serde_json::Value> = {
+        let text = parts[1].variant.get().replace("1e400", "\"1e400\"");
+        serde_json::from_str(&text).unwrap()
+    };
+    assert_eq!(call["params"]["y"], "1e400", "a number that no float holds");
+    assert_eq!(parts[2].data.as_deref(), Some("aGVsbG8="));
+    assert_eq!(parts[2].options.get(), r#"{"k":null}"#);
+    assert_eq!(site.datasets.count(&house(), &id("s/1"), Around { from: 3, ..Around::default() }).await.unwrap(), 3);
+    let other = HouseId::new("h-2").unwrap();
+    assert_eq!(site.datasets.session(&other, &id("s/1")).await.unwrap(), None, "another house has none of it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_followed_equals_one_rebuilt_and_a_repetition_writes_no_version() {
+    let site = site().await;
+    for part in 0..4 {
+        site.record("s/1", 0..part * 10 + 5).await;
+        site.record(&format!("s/{part}x"), 0..3).await;
+        site.follow().await;
+    }
+    let followed = site.sums().await;
+    let before = versions(site.directory.path());
+    site.record("s/1", 0..35).await;
+    site.follow().await;
+    assert_eq!(versions(site.directory.path()), before, "nothing new, no version");
+    let report = verify(&site.log, &Arc::new(SessionsProjector), &site.datasets, |_| {}).await.unwrap();
+    assert!(report.equal(), "{report:?}");
+    let rebuilt = rebuild(&site.log, &Arc::new(SessionsProjector), &site.datasets, Until::Head, |_| {}).await.unwrap();
+    assert!(rebuilt.swapped);
+    assert_eq!(site.sums().await, followed);
+    assert!(followed["messages"].starts_with("47 rows"), "{followed:?}");
+    assert!(followed["parts"].starts_with("141 rows"), "{followed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verify_notices_a_row_too_many_and_a_table_that_is_gone() {
+    let site = site().await;
+    site.record("s/1", 0..5).await;
+    site.follow().await;
+    let live = std::fs::read_to_string(site.directory.path().join("live")).unwrap();
+    let parts = site.directory.path().join(live).join("h-1").join("parts.lance");
+    std::fs::remove_dir_all(parts).unwrap();
+    let fresh = Datasets::open(site.directory.path(), site.log.clone()).unwrap();
+    let report = verify(&site.log, &Arc::new(SessionsProjector), &fresh, |_| {}).await.unwrap();
+    assert!(!report.equal());
+    let wrong: Vec<_> = report.tables.iter().filter(|it| it.live != it.replayed).map(|it| it.table.as_str()).collect();
+    assert_eq!(wrong, ["parts"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_was_half_applied_is_finished_and_not_doubled() {
+    let site = site().await;
+    site.record("s/1", 0..5).await;
+    site.follow().await;
+    let live = site.directory.path().join(std::fs::read_to_string(site.directory.path().join("live")).unwrap());
+    let state = std::fs::read(live.join("state.json")).unwrap();
+    site.record("s/1", 5..9).await;
+    site.follow().await;
+    let expected = site.sums().await;
+    // As if the feeder had died after it wrote two of three tables and before the checkpoint.
+    std::fs::write(live.join("state.json"), state).unwrap();
+    std::fs::remove_dir_all(live.join("h-1").join("sessions.lance")).unwrap();
+    let again = Datasets::open(site.directory.path(), site.log.clone()).unwrap();
+    let site = Site { datasets: again, ..site };
+    site.follow().await;
+    let sums = site.sums().await;
+    assert_eq!((&sums["messages"], &sums["parts"]), (&expected["messages"], &expected["parts"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_is_a_session_of_ours_and_bots_speak_in_it_as_assistants() {
+    let site = site().await;
+    let (human, bot) = (agent(1), agent(2));
+    for (agent, kind, first) in [(human, AgentKind::Human, true), (bot, AgentKind::Bot, false)] {
+        let runtime = if kind == AgentKind::Bot { r#","runtime":"pi""# } else { "" };
+        let kind = if kind == AgentKind::Bot { "bot" } else { "human" };
+        let text = format!(r#"{{"agent_id":"{agent}","kind":"{kind}"{runtime}}}"#);
+        let registered = DirectoryEvent::Registered(serde_json::from_str(&text).unwrap());
+        site.write(&StreamName::Agents, first, None, &Event::Directory(registered)).await;
+    }
+    let thread = ThreadId::new("t-1").unwrap();
+    let stream = StreamName::Thread(thread.clone());
+    let created = r#"{"thread_id":"t-1","house_id":"h-1","name":"standup","pinned":false,"tags":[]}"#;
+    let created = ThreadEvent::Created(serde_json::from_str(created).unwrap());
+    site.write(&stream, true, Some(human), &Event::Thread(created)).await;
+    for (agent, text) in [(human, "good morning"), (bot, "hello")] {
+        let entry = Entry::of(EventId(Ulid(1)), 1, None, &chat(text));
+        site.write(&stream, false, Some(agent), &entry.event().unwrap()).await;
+        site.follow().await;
+    }
+    let session = site.datasets.session(&house(), &id("t-1")).await.unwrap().unwrap();
+    assert_eq!((session.source_agent.as_str(), session.project.as_str()), ("arbe", "h-1"));
+    let said = Around { said: true, ..Around::default() };
+    let rows = site.datasets.messages(&house(), &id("t-1"), said).await.unwrap();
+    let told: Vec<_> = rows.iter().map(|row| (row.role.as_str(), row.search_text.as_deref().unwrap())).collect();
+    assert_eq!(told, [("user", "good morning"), ("assistant", "hello")]);
+    assert_eq!(site.datasets.count(&house(), &id("t-1"), Around::default()).await.unwrap(), 3, "the signal is carried");
+    let report = verify(&site.log, &Arc::new(SessionsProjector), &site.datasets, |_| {}).await.unwrap();
+    assert!(report.equal(), "{report:?}");
+}
+
+fn agent(n: u8) -> AgentId {
+    format!("00000000-0000-4000-8000-{n:012}").parse().unwrap()
+}
+
+fn chat(text: &str) -> Event {
+    let entry = format!(r#"{{"id":"{}","ts":1,"type":"chat","v":1,"payload":{{"text":"{text}"}}}}"#, Ulid(1));
+    Entry::from_slice(entry.as_bytes()).unwrap().event().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_feeds_a_copy_and_a_swap_moves_it_on() {
+    let site = site().await;
+    site.record("s/1", 0..5).await;
+    let other = Datasets::open(site.directory.path(), site.log.clone()).unwrap();
+    let Live::Current(mut first) = site.datasets.live().await.unwrap() else { panic!("a new copy is current") };
+    let Live::Current(mut second) = other.live().await.unwrap() else { panic!("it is the same") };
+    assert!(first.claim().await.unwrap());
+    assert!(!second.claim().await.unwrap());
+    drop(first);
+    assert!(second.claim().await.unwrap());
+    rebuild(&site.log, &Arc::new(SessionsProjector), &site.datasets, Until::Head, |_| {}).await.unwrap();
+    let span = projector::Span { from: second.checkpoint().await.unwrap(), to: second.checkpoint().await.unwrap() };
+    assert!(matches!(second.commit(&span, Vec::new()).await, Err(projector::SinkError::Moved)));
+    assert_eq!(other.count(&house(), &id("s/1"), Around::default()).await.unwrap(), 5, "readers see the new copy");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn upkeep_indexes_everything_and_keeps_every_row() {
+    let site = site().await;
+    site.record("s/1", 0..3).await;
+    for n in 0..6 {
+        site.record(&format!("s/{n}"), 0..3).await;
+        site.follow().await;
+    }
+    let before = site.sums().await;
+    site.datasets.update_indexes(|_, _| {}).await.unwrap();
+    assert_eq!(site.sums().await, before);
+    let health = site.datasets.health(&house()).await.unwrap();
+    assert_eq!((health["messages"].rows, health["messages"].unindexed, health["messages"].fragments), (18, 0, 1), "{health:?}");
+    assert_eq!(health["messages"].indexes, 6);
+    let unchanged = versions(site.directory.path());
+    site.datasets.update_indexes(|_, _| {}).await.unwrap();
+    assert_eq!(versions(site.directory.path()), unchanged, "upkeep of what is in order writes nothing");
+    let plan = site.datasets.plan(&house(), Table::Messages, "id = 'm1' and session_id = 's/1'").await.unwrap().unwrap();
+    assert!(plan.contains("ScalarIndexQuery"), "{plan}");
+    let found = site.datasets.message(&house(), &events::session::MessageId::new("m1").unwrap(), None).await.unwrap();
+    assert_eq!(found.len(), 6, "an id is unique within its session only");
+}
