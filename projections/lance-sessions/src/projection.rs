@@ -1,5 +1,7 @@
 //! What each event says about the datasets.
 
+use std::time::Duration;
+
 use events::session::{Message, Session};
 use events::{Entry, Event, SessionEvent, StreamName};
 use projector::{Projector, Recorded, Unprojectable};
@@ -30,6 +32,8 @@ pub struct SessionsProjector;
 impl Projector for SessionsProjector {
     const NAME: &'static str = "sessions";
     const VERSION: u32 = crate::VERSION;
+    /// A commit is a new version of up to three tables of each house.
+    const LINGER: Duration = Duration::from_millis(500);
     type Change = Change;
 
     fn reads(stream: &StreamName) -> bool {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use event_log::{Commit, Cursor, FollowError, Follower, Log};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
 use crate::project::{Failure, Projector, Stop, for_each_event};
 use crate::replay::Until;
@@ -109,13 +110,24 @@ async fn fill<P: Projector>(
     batch: &mut Batch<P::Change>,
 ) -> Result<bool, ReadAheadError> {
     let mut bytes = 0;
+    let mut handed_on: Option<Instant> = None;
     while batch.events < BATCH_EVENTS && batch.changes.len() < BATCH_CHANGES && bytes < BATCH_BYTES {
         let head = log.position();
         let commit = match (follower.try_next().await?, reach) {
             (Some(commit), Reach::Until(until)) if !until.includes(&commit) => return Ok(true),
             (Some(commit), Reach::Forever | Reach::Until(_)) => commit,
             (None, Reach::Until(_)) => return Ok(true),
-            (None, Reach::Forever) if !batch.commits.is_empty() || head > batch.seen => {
+            (None, Reach::Forever) if !batch.commits.is_empty() => {
+                let until = *handed_on.get_or_insert_with(|| Instant::now() + P::LINGER);
+                match timeout_at(until, follower.next()).await {
+                    Ok(commit) => commit?,
+                    Err(_) => {
+                        batch.seen = head;
+                        return Ok(false);
+                    }
+                }
+            }
+            (None, Reach::Forever) if head > batch.seen => {
                 batch.seen = head;
                 return Ok(false);
             }

@@ -1,6 +1,7 @@
 //! From the records of one commit to the events of the platform, and from those to changes.
 
 use std::fmt;
+use std::time::Duration;
 
 use event_log::{Appended, Body, Commit, Log, Op};
 use events::{Entry, Event, StreamName};
@@ -27,6 +28,9 @@ pub trait Projector: Send + Sync + 'static {
     /// Part of the physical name of a copy. A bump rebuilds beside the live copy, then swaps.
     const VERSION: u32;
     type Change: Send + 'static;
+
+    /// While following, a batch waits this long for more before it is handed to the sink: for sinks to which a commit is dear.
+    const LINGER: Duration = Duration::ZERO;
 
     /// Streams it has nothing to do with are passed over unread.
     fn reads(_stream: &StreamName) -> bool {

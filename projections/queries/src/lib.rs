@@ -1,11 +1,12 @@
 //! The only read API over the rows.
 //!
 //! Every query is one transaction that reads the live copy as the role `arbe_reader` with `app.house_id` set, so that row level security
-//! binds it whatever it asks, and that says how far the copy was.
+//! binds it whatever it asks, and that says how far the copy was. Sessions are read through [`library`].
 
 mod cursor;
 mod environments;
 mod houses;
+pub mod library;
 mod projections;
 mod row;
 mod sandboxes;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use event_log::Log;
-use projector::RunState;
+use projector::{Monitor, RunState};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -52,10 +52,27 @@ pub enum ProjectionState {
 }
 
 impl Queries {
+    /// The rows first.
     pub async fn projections(&self, log: &Log) -> Vec<Projection> {
+        let mut rows = Projection::of(&self.feeding, log).await;
+        if let Some(damage) = self.damage().await
+            && rows.state != ProjectionState::Rebuilding
+        {
+            (rows.state, rows.error) = (ProjectionState::Damaged, Some(damage));
+        }
+        let mut projections = vec![rows];
+        for monitor in self.others.iter() {
+            projections.push(Projection::of(monitor, log).await);
+        }
+        projections
+    }
+}
+
+impl Projection {
+    async fn of(monitor: &Monitor, log: &Log) -> Self {
         let head = log.position();
-        let status = self.feeding.status(head);
-        let (lag, since) = match self.feeding.waiting_since(log).await {
+        let status = monitor.status(head);
+        let (lag, since) = match monitor.waiting_since(log).await {
             Ok(None) => (0, None),
             Ok(since) => (status.lag, since),
             Err(_) => (status.lag, (status.lag > 0).then_some(status.time)),
@@ -69,11 +86,7 @@ impl Queries {
             RunState::Waiting { error } => (ProjectionState::Waiting, Some(error)),
             RunState::Stopped { stop } => (ProjectionState::Stopped, Some(told(&stop))),
         };
-        let (state, error) = match self.damage().await {
-            Some(damage) if state != ProjectionState::Rebuilding => (ProjectionState::Damaged, Some(damage)),
-            Some(_) | None => (state, error),
-        };
-        vec![Projection {
+        Self {
             name: status.name.to_owned(),
             version: status.version,
             state,
@@ -84,7 +97,7 @@ impl Queries {
             events: status.events,
             rate: status.events_per_second,
             error,
-        }]
+        }
     }
 }
 

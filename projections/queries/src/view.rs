@@ -1,5 +1,6 @@
 //! One transaction of the reader.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use events::HouseId;
@@ -14,6 +15,7 @@ use crate::cursor::BadCursor;
 pub struct Queries {
     pub(crate) rows: Rows,
     pub(crate) feeding: Monitor,
+    pub(crate) others: Arc<[Monitor]>,
 }
 
 /// What was read, and how far the rows were at that moment.
@@ -64,7 +66,13 @@ impl Queries {
     /// `feeding` is the monitor of the runner that feeds the rows.
     #[must_use]
     pub fn new(rows: Rows, feeding: Monitor) -> Self {
-        Self { rows, feeding }
+        Self { rows, feeding, others: Arc::default() }
+    }
+
+    /// Tells of other read models too.
+    #[must_use]
+    pub fn beside(self, others: Vec<Monitor>) -> Self {
+        Self { others: others.into(), ..self }
     }
 
     /// Returns when queries include everything below `position`.
