@@ -8,9 +8,12 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use commands::command::RegisterAgent;
-use commands::{Actor, CommandError, Commands, Rejection};
+use commands::sessions::Sessions;
+use commands::{Actor, CommandError, Commands, RealSource, Rejection};
+use event_log::Log;
 use events::{AgentId, AgentKind};
 use queries::Queries;
+use queries::library::Library;
 use tokio::time::Instant;
 use tower::ServiceExt as _;
 
@@ -40,12 +43,16 @@ mod words;
 
 use docs::Routes;
 use error::ApiError;
+pub(crate) use extract::Caller;
+pub(crate) use strict::Strict;
 
 /// What the server needs to be the platform.
 #[derive(Clone, Debug)]
 pub struct Platform {
     pub commands: Commands,
     pub queries: Queries,
+    /// Where sessions are read; a server may keep none.
+    pub library: Option<Arc<dyn Library>>,
     pub auth: auth::Options,
 }
 
@@ -53,6 +60,8 @@ pub struct Platform {
 pub(crate) struct Plane {
     pub(crate) commands: Commands,
     pub(crate) queries: Queries,
+    pub(crate) sessions: Sessions,
+    pub(crate) library: Option<Arc<dyn Library>>,
     pub(crate) auth: Auth,
     folded: AtomicBool,
     /// Where the log ended when the server started.
@@ -60,9 +69,10 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    pub(crate) fn new(Platform { commands, queries, auth }: Platform, since: u64) -> Self {
+    pub(crate) fn new(log: &Log, Platform { commands, queries, library, auth }: Platform) -> Self {
         let folded = AtomicBool::new(commands.is_caught_up());
-        Self { commands, queries, auth: Auth::new(auth), folded, since }
+        let sessions = Sessions::new(log.clone(), Arc::new(RealSource));
+        Self { commands, queries, sessions, library, auth: Auth::new(auth), folded, since: log.position() }
     }
 
     /// Whether the log was folded to its end once; before, too little is known to answer anybody.

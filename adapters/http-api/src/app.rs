@@ -14,6 +14,7 @@ use crate::api::{self, Api, Plane, Platform};
 use crate::errors::Error;
 use crate::health;
 use crate::metrics::{self, Metrics};
+use crate::pond;
 use crate::streams::{self, frames::Frames};
 use crate::subscriptions::Subscriptions;
 
@@ -98,7 +99,7 @@ impl App {
     /// `/api` opens as soon as the commands have folded the log.
     pub fn started(self: &Arc<Self>, platform: Option<Platform>) {
         let app = self.clone();
-        let plane = platform.map(|platform| Plane::new(platform, self.log.position()));
+        let plane = platform.map(|platform| Plane::new(&self.log, platform));
         if self.plane.set(plane).is_ok() && self.plane().is_some_and(|plane| !plane.is_folded()) {
             tokio::spawn(async move {
                 if let Some(plane) = app.plane() {
@@ -135,6 +136,9 @@ impl App {
         }
         if path.starts_with(api::PREFIX) || path == api::OPENAPI {
             return self.api(request).await;
+        }
+        if matches!(path, pond::GET | pond::INGEST | pond::SCHEMA) {
+            return self.pond(request).await;
         }
         match (request.method(), path) {
             (&Method::GET, "/healthz") => health::live(),

@@ -1,0 +1,182 @@
+//! Sessions over HTTP: `POST /v1/get`, `POST /v1/ingest`, and the JSON Schema of both. Bodies are read and answers written here; what is
+//! asked is done by `queries::library` and `commands::sessions`.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use events::HouseId;
+use queries::library::{self, Code, GetRequest, GetResponse, PondError};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::api::{Caller, Strict};
+use crate::app::App;
+use crate::errors::Error;
+use crate::streams::headers;
+
+mod ingest;
+
+pub(crate) const GET: &str = "/v1/get";
+pub(crate) const INGEST: &str = "/v1/ingest";
+pub(crate) const SCHEMA: &str = "/v1/schema.json";
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-pond-request-id");
+
+/// The one shape of errors.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ErrorBody {
+    error: Told,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Told {
+    code: Code,
+    message: String,
+    details: serde_json::Map<String, serde_json::Value>,
+}
+
+fn failed(error: &PondError) -> Response<Body> {
+    let told = Told { code: error.code, message: error.message.clone(), details: serde_json::Map::new() };
+    let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = answer(status, &ErrorBody { error: told });
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+fn answer<T: Serialize>(status: StatusCode, body: &T) -> Response<Body> {
+    let text = serde_json::to_string(body).unwrap_or_else(|error| json!({ "error": { "message": error.to_string() } }).to_string());
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+impl App {
+    pub(crate) async fn pond(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
+        let id = request_id();
+        let browser = request.headers().contains_key(header::ORIGIN);
+        let mut response = self.clone().pond_answer(request).await;
+        if response.status().is_server_error() {
+            tracing::warn!(request = id, status = response.status().as_u16(), "a request of the library failed");
+        }
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(REQUEST_ID, id);
+        }
+        headers::on_every(response.headers_mut());
+        if browser {
+            headers::for_browsers(response.headers_mut());
+            response.headers_mut().append(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("x-pond-request-id"));
+        }
+        response
+    }
+
+    async fn pond_answer(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let allowed = if path == SCHEMA { Method::GET } else { Method::POST };
+        if method == Method::OPTIONS {
+            let mut response = crate::app::status(StatusCode::NO_CONTENT);
+            headers::preflight(response.headers_mut());
+            return response;
+        }
+        if method != allowed {
+            let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": {
+                "code": Code::ValidationFailed, "message": format!("this path takes {allowed}"), "details": {},
+            }}));
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(if path == SCHEMA { "GET" } else { "POST" }));
+            return response;
+        }
+        if path == SCHEMA {
+            return answer(StatusCode::OK, &schema());
+        }
+        let (parts, body) = request.into_parts();
+        let caller = match Caller::known(self.clone(), &parts.headers).await {
+            Ok(caller) => caller,
+            Err(error) => return error.into_response(),
+        };
+        let done = if path == GET {
+            self.pond_get(&caller, &parts.headers, body).await.map(|got| answer(StatusCode::OK, &got))
+        } else {
+            self.pond_ingest(&caller, &parts.headers, body).await.map(|done| answer(StatusCode::OK, &done))
+        };
+        done.unwrap_or_else(|error| failed(&error))
+    }
+
+    async fn pond_get(&self, caller: &Caller, headers: &HeaderMap, body: Body) -> Result<GetResponse, PondError> {
+        let request: GetRequest = self.pond_body(headers, body).await?;
+        PondError::version(request.protocol_version)?;
+        let house = resolve(caller, request.namespace.as_deref())?;
+        let library = plane(caller)?.library.clone();
+        let library = library.ok_or_else(|| PondError::new(Code::StorageUnavailable, "this server keeps no sessions"))?;
+        library::get(library.as_ref(), &house, request).await
+    }
+
+    async fn pond_ingest(&self, caller: &Caller, headers: &HeaderMap, body: Body) -> Result<ingest::Ingested, PondError> {
+        let request: ingest::Ingest = self.pond_body(headers, body).await?;
+        PondError::version(request.protocol_version)?;
+        let house = resolve(caller, request.namespace.as_deref())?;
+        ingest::ingest(&plane(caller)?.sessions, &house, request.events).await
+    }
+
+    async fn pond_body<T: DeserializeOwned>(&self, headers: &HeaderMap, body: Body) -> Result<T, PondError> {
+        let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if !event_log::media_type(given).eq_ignore_ascii_case("application/json") {
+            return Err(PondError::invalid("the body must be application/json"));
+        }
+        let bytes = self.body(body).await.map_err(|error| match error {
+            Error::TooLarge { .. } | Error::BrokenBody | Error::SlowBody => PondError::invalid(error.to_string()),
+            error => PondError::new(Code::StorageUnavailable, error.to_string()),
+        })?;
+        let parsed = serde_json::from_slice(&bytes).map(|Strict(body)| body);
+        parsed.map_err(|error| PondError::invalid(format!("the body does not fit: {error}")))
+    }
+}
+
+fn plane(caller: &Caller) -> Result<&crate::api::Plane, PondError> {
+    caller.plane().map_err(|error| PondError::new(Code::StorageUnavailable, error.message))
+}
+
+/// `wire-namespace-resolution`: a namespace is a house of the caller's, and nothing else decides that.
+fn resolve(caller: &Caller, namespace: Option<&str>) -> Result<HouseId, PondError> {
+    let unknown = || PondError::new(Code::NamespaceUnknown, "there is no such namespace");
+    plane(caller)?.commands.with_world(|world| {
+        let mut houses = world.houses_of(caller.agent);
+        match namespace {
+            Some(name) => houses.find(|house| house.as_str() == name).cloned().ok_or_else(unknown),
+            None => match (houses.next(), houses.next()) {
+                (Some(only), None) => Ok(only.clone()),
+                (Some(_), Some(_)) => Err(PondError::invalid("you are in several houses: name one as the namespace")),
+                (None, _) => Err(unknown()),
+            },
+        }
+    })
+}
+
+fn request_id() -> String {
+    let mut bytes = [0; 16];
+    let _ = getrandom::fill(&mut bytes);
+    format!("{:032x}", u128::from_be_bytes(bytes))
+}
+
+/// The exact shapes, as the types have them.
+fn schema() -> serde_json::Value {
+    let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
+    let shapes = json!({
+        "get_request": generator.subschema_for::<GetRequest>(),
+        "get_response": generator.subschema_for::<GetResponse>(),
+        "ingest_request": generator.subschema_for::<ingest::Ingest>(),
+        "ingest_response": generator.subschema_for::<ingest::Ingested>(),
+        "error": generator.subschema_for::<ErrorBody>(),
+    });
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Sessions, protocol version 1",
+        "properties": shapes,
+        "$defs": generator.take_definitions(true),
+    })
+}

@@ -1,0 +1,222 @@
+//! `pond_ingest`: canonical objects one after the other, a session before its messages and a message before its parts.
+
+use std::collections::BTreeMap;
+
+use commands::CommandError;
+use commands::sessions::{Recording, Row, Sessions};
+use events::session::{Message, Session, SessionId};
+use events::{HouseId, Json};
+use queries::library::{Code, PondError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const MOST: usize = 10_000;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ingest {
+    #[schemars(range(min = 1))]
+    pub protocol_version: u32,
+    /// Whose sessions; the only ones there are if left out.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// Canonical objects with their `kind`: `session`, `message` or `part`. Parts follow their message, which may hold some already.
+    #[schemars(length(max = 10_000))]
+    pub events: Vec<BTreeMap<String, Json>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Ingested {
+    pub new: u64,
+    pub unchanged: u64,
+    pub refused: u64,
+    /// Whoever waits for this position of the log sees what is new.
+    pub position: u64,
+    /// One for each event, in order.
+    pub results: Vec<Outcome>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub(super) enum Outcome {
+    New,
+    /// It was there; what was said of it now changes nothing.
+    Unchanged,
+    Refused { code: Code, message: String },
+}
+
+impl Outcome {
+    fn refused(error: &PondError) -> Self {
+        Self::Refused { code: error.code, message: error.message.clone() }
+    }
+}
+
+impl From<&Row> for Outcome {
+    fn from(row: &Row) -> Self {
+        match row {
+            Row::New => Self::New,
+            Row::Unchanged => Self::Unchanged,
+            Row::Refused(refusal) => Self::refused(&PondError::invalid(refusal.to_string())),
+        }
+    }
+}
+
+/// A message that is being put together from events.
+struct Draft {
+    fields: BTreeMap<String, Json>,
+    parts: Vec<Json>,
+    events: Vec<usize>,
+}
+
+/// What the batch says of one session, and which events said it.
+struct Group {
+    id: SessionId,
+    session: Option<(usize, Session)>,
+    messages: Vec<Draft>,
+}
+
+struct Batch {
+    groups: Vec<Group>,
+    outcomes: Vec<Option<Outcome>>,
+}
+
+pub(super) async fn ingest(
+    sessions: &Sessions,
+    house: &HouseId,
+    events: Vec<BTreeMap<String, Json>>,
+) -> Result<Ingested, PondError> {
+    if events.len() > MOST {
+        return Err(PondError::invalid(format!("a batch has at most {MOST} events, not {}", events.len())));
+    }
+    let mut batch = Batch { groups: Vec::new(), outcomes: vec![None; events.len()] };
+    for (index, event) in events.into_iter().enumerate() {
+        if let Err(error) = batch.take(index, event) {
+            batch.outcomes[index] = Some(Outcome::refused(&error));
+        }
+    }
+    let mut position = 0;
+    for group in std::mem::take(&mut batch.groups) {
+        position = position.max(batch.apply(sessions, house, group).await);
+    }
+    let internal = || Outcome::refused(&PondError::new(Code::Internal, "it was not looked at"));
+    let results: Vec<_> = batch.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(internal)).collect();
+    let count = |wanted: fn(&Outcome) -> bool| results.iter().filter(|outcome| wanted(outcome)).count() as u64;
+    Ok(Ingested {
+        new: count(|it| matches!(it, Outcome::New)),
+        unchanged: count(|it| matches!(it, Outcome::Unchanged)),
+        refused: count(|it| matches!(it, Outcome::Refused { .. })),
+        position,
+        results,
+    })
+}
+
+fn taken(event: &mut BTreeMap<String, Json>, field: &str) -> Result<String, PondError> {
+    let value = event.remove(field).ok_or_else(|| PondError::invalid(format!("an event has `{field}`")))?;
+    value.decode().map_err(|_| PondError::invalid(format!("`{field}` is a text")))
+}
+
+fn of<T: serde::de::DeserializeOwned>(fields: &BTreeMap<String, Json>) -> Result<T, PondError> {
+    let text = serde_json::to_string(fields).map_err(|error| PondError::invalid(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| PondError::invalid(error.to_string()))
+}
+
+impl Batch {
+    fn take(&mut self, index: usize, mut event: BTreeMap<String, Json>) -> Result<(), PondError> {
+        match taken(&mut event, "kind")?.as_str() {
+            "session" => {
+                let session: Session = of(&event)?;
+                self.groups.push(Group { id: session.id.clone(), session: Some((index, session)), messages: Vec::new() });
+            }
+            "message" => {
+                let id = taken(&mut event, "session_id")?;
+                let id = SessionId::new(&id).map_err(|error| PondError::invalid(error.to_string()))?;
+                let parts = match (event.get("role").map(Json::get), event.remove("content")) {
+                    (Some(r#""system""#), Some(content)) => {
+                        event.insert("content".to_owned(), content);
+                        Vec::new()
+                    }
+                    (_, None) => Vec::new(),
+                    (_, Some(content)) => {
+                        content.decode().map_err(|_| PondError::invalid("`content` is a list of parts; they may follow as events"))?
+                    }
+                };
+                if self.groups.last().is_none_or(|group| group.id != id) {
+                    self.groups.push(Group { id, session: None, messages: Vec::new() });
+                }
+                if let Some(group) = self.groups.last_mut() {
+                    group.messages.push(Draft { fields: event, parts, events: vec![index] });
+                }
+            }
+            "part" => {
+                let (session, message) = (taken(&mut event, "session_id")?, taken(&mut event, "message_id")?);
+                let group = self.groups.last_mut().filter(|group| group.id.as_str() == session);
+                let draft = group.and_then(|group| group.messages.last_mut());
+                let follows = |draft: &&mut Draft| draft.fields.get("id").is_some_and(|id| id.decode::<String>().is_ok_and(|id| id == message));
+                let draft = draft.filter(follows).ok_or_else(|| PondError::invalid("a part follows its message"))?;
+                draft.parts.push(Json::of(&event).map_err(|error| PondError::invalid(error.to_string()))?);
+                draft.events.push(index);
+            }
+            other => return Err(PondError::invalid(format!("no event has the kind {other:?}"))),
+        }
+        Ok(())
+    }
+
+    /// Returns the position up to which it is written.
+    async fn apply(&mut self, sessions: &Sessions, house: &HouseId, group: Group) -> u64 {
+        let Group { id, session, messages } = group;
+        let (mut good, mut drafts) = (Vec::new(), Vec::new());
+        for draft in messages {
+            match message(&draft) {
+                Ok(message) => {
+                    good.push(message);
+                    drafts.push(draft);
+                }
+                Err(error) => self.settle(&draft.events, &Outcome::refused(&error)),
+            }
+        }
+        let (at, session) = session.map_or((None, None), |(at, session)| (Some(at), Some(session)));
+        let recorded = sessions.record(house, Recording { session_id: id, session, messages: good }).await;
+        match recorded {
+            Ok(recorded) => {
+                self.settle(at.as_slice(), &Outcome::from(&recorded.rows.session));
+                for (draft, row) in drafts.iter().zip(&recorded.rows.messages) {
+                    self.settle(&draft.events, &Outcome::from(row));
+                }
+                recorded.position
+            }
+            Err(error) => {
+                let outcome = Outcome::refused(&told(&error));
+                self.settle(at.as_slice(), &outcome);
+                drafts.iter().for_each(|draft| self.settle(&draft.events, &outcome));
+                0
+            }
+        }
+    }
+
+    fn settle(&mut self, events: &[usize], outcome: &Outcome) {
+        for event in events {
+            self.outcomes[*event].get_or_insert_with(|| outcome.clone());
+        }
+    }
+}
+
+fn message(draft: &Draft) -> Result<Message, PondError> {
+    let mut fields = draft.fields.clone();
+    if !fields.contains_key("content") {
+        let parts = Json::of(&draft.parts).map_err(|error| PondError::invalid(error.to_string()))?;
+        fields.insert("content".to_owned(), parts);
+    } else if !draft.parts.is_empty() {
+        return Err(PondError::invalid("a system message has no parts"));
+    }
+    of(&fields)
+}
+
+fn told(error: &CommandError) -> PondError {
+    match error {
+        CommandError::Conflict => PondError::new(Code::Conflict, "others wrote the session at the same time; try again"),
+        CommandError::Unknown(why) => {
+            PondError::new(Code::StorageUnavailable, format!("whether it was written is not known: {why}; a repetition is harmless"))
+        }
+        error => PondError::new(Code::StorageUnavailable, error.to_string()),
+    }
+}
