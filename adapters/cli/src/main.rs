@@ -10,6 +10,7 @@ mod args;
 mod client;
 mod config;
 mod database;
+mod datasets;
 mod endpoint;
 mod library;
 mod logverbs;

@@ -8,79 +8,110 @@ use anyhow::Context;
 use event_log::Log;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use postgres_rows::{CopyInfo, Dropped, Rows, RowsProjector};
-use projector::{Progress, Projector, Until};
+use lance_sessions::{Datasets, SessionsProjector};
+use projector::{Copies, Progress, Projector, Report, Until};
 use serde_json::json;
 
 use crate::args::{self, CopyVerb, Rebuild, Verify};
 use crate::config::Config;
 use crate::database::{self, Database};
 use crate::output::{NotFound, Refused, Usage};
-use crate::{exit, logverbs, output};
+use crate::{datasets, exit, logverbs, output};
 
 pub(crate) async fn rebuild(args: Rebuild, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    known(&args.projections)?;
-    let (log, database) = open(config).await?;
+    let chosen = Chosen::of(&args.projections, config)?;
     let until = args.until.map_or(Until::Head, |until| match until {
         args::Until::Position(position) => Until::Position(position),
         args::Until::Time(ms) => Until::Time(ms),
     });
+    let Opened { log, database, datasets } = chosen.open(config).await?;
+    let rows = async {
+        match &database {
+            Some(database) => build(&log, RowsProjector, &database.rows, until, json).await,
+            None => Ok(()),
+        }
+    };
+    let rows = rows.await;
+    let sessions = match (&datasets, &rows) {
+        (Some(datasets), Ok(())) => build(&log, SessionsProjector, datasets, until, json).await,
+        (Some(_) | None, _) => Ok(()),
+    };
+    close(log, database).await;
+    rows.and(sessions).map(|()| ExitCode::SUCCESS)
+}
+
+async fn build<P: Projector, K: Copies<P::Change>>(log: &Log, projector: P, copies: &K, until: Until, json: bool) -> anyhow::Result<()> {
     let bar = bar("rebuilding");
-    let rebuilt = projector::rebuild(&log, &Arc::new(RowsProjector), &database.rows, until, |at| show(&bar, at)).await;
+    let rebuilt = projector::rebuild(log, &Arc::new(projector), copies, until, |at| show(&bar, at)).await;
     bar.finish_and_clear();
     let seconds = bar.elapsed().as_secs_f64();
-    close(log, database).await;
-    let rebuilt = rebuilt?;
+    let rebuilt = rebuilt.context(P::NAME)?;
     let (position, records, applied) = (rebuilt.checkpoint.position(), rebuilt.checkpoint.records, rebuilt.applied);
     if json {
-        output::print_json(&json!({
-            "projection": RowsProjector::NAME, "version": RowsProjector::VERSION, "position": position, "records": records,
+        return output::print_json(&json!({
+            "projection": P::NAME, "version": P::VERSION, "position": position, "records": records,
             "applied": applied, "schema": rebuilt.address, "live": rebuilt.swapped, "seconds": seconds,
-        }))?;
-    } else {
-        let state = if rebuilt.swapped { "live" } else { "beside the live copy" };
-        let (name, schema, rate) = (RowsProjector::NAME, rebuilt.address, applied as f64 / seconds);
-        output::print(format!(
-            "{name}: {records} records up to position {position} in schema {schema}, {state} ({seconds:.1} s, {rate:.0} records/s)\n"
-        ))?;
+        }));
     }
-    Ok(ExitCode::SUCCESS)
+    let state = if rebuilt.swapped { "live" } else { "beside the live copy" };
+    let (name, schema, rate) = (P::NAME, rebuilt.address, applied as f64 / seconds);
+    output::print(format!(
+        "{name}: {records} records up to position {position} in {schema}, {state} ({seconds:.1} s, {rate:.0} records/s)\n"
+    ))
 }
 
 pub(crate) async fn verify(args: Verify, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    known(&args.projections)?;
-    let (log, database) = open(config).await?;
-    let bar = bar("verifying");
-    let report = projector::verify(&log, &Arc::new(RowsProjector), &database.rows, |at| show(&bar, at)).await;
-    bar.finish_and_clear();
-    let damage = database.rows.damage().await;
+    let chosen = Chosen::of(&args.projections, config)?;
+    let Opened { log, database, datasets } = chosen.open(config).await?;
+    let checked = async {
+        let mut equal = true;
+        if let Some(database) = &database {
+            let report = look(&log, RowsProjector, &database.rows).await?;
+            equal &= tell::<RowsProjector>(&report, database.rows.damage().await?, json)?;
+        }
+        if let Some(datasets) = &datasets {
+            equal &= tell::<SessionsProjector>(&look(&log, SessionsProjector, datasets).await?, None, json)?;
+        }
+        anyhow::Ok(equal)
+    };
+    let equal = checked.await;
     close(log, database).await;
-    let (report, damage) = (report?, damage?);
+    Ok(if equal? { ExitCode::SUCCESS } else { ExitCode::from(exit::DAMAGE) })
+}
+
+async fn look<P: Projector, K: Copies<P::Change>>(log: &Log, projector: P, copies: &K) -> anyhow::Result<Report> {
+    let bar = bar("verifying");
+    let report = projector::verify(log, &Arc::new(projector), copies, |at| show(&bar, at)).await;
+    bar.finish_and_clear();
+    report.context(P::NAME)
+}
+
+fn tell<P: Projector>(report: &Report, damage: Option<String>, json: bool) -> anyhow::Result<bool> {
     let (position, equal) = (report.checkpoint.position(), report.equal());
     if json {
-        let (name, tables) = (RowsProjector::NAME, &report.tables);
-        output::print_json(
-            &json!({ "projection": name, "position": position, "equal": equal, "damage": damage, "tables": tables }),
-        )?;
-    } else {
-        let row = |table: &projector::TableSums| {
-            let verdict = match &table.live {
-                None => "GONE",
-                live if *live == table.replayed => "equal",
-                Some(_) => "DIFFERS",
-            };
-            let sum = |sum: &Option<String>| sum.clone().unwrap_or_else(|| "-".into());
-            vec![table.table.clone(), verdict.into(), sum(&table.live), sum(&table.replayed)]
-        };
-        let rows: Vec<_> = report.tables.iter().map(row).collect();
-        output::print(output::table(&["TABLE", "VERDICT", "LIVE", "REPLAYED"], &rows))?;
-        let verdict = match damage {
-            Some(damage) => damage,
-            None if equal => "the rows are what the log says".into(),
-            None => "the rows differ from the log: run `arbe rebuild`".into(),
-        };
-        output::print(format!("{}: position {position}, {verdict}\n", RowsProjector::NAME))?;
+        let (name, tables) = (P::NAME, &report.tables);
+        let said = json!({ "projection": name, "position": position, "equal": equal, "damage": damage, "tables": tables });
+        output::print_json(&said)?;
+        return Ok(equal);
     }
-    Ok(if equal { ExitCode::SUCCESS } else { ExitCode::from(exit::DAMAGE) })
+    let row = |table: &projector::TableSums| {
+        let verdict = match &table.live {
+            None => "GONE",
+            live if *live == table.replayed => "equal",
+            Some(_) => "DIFFERS",
+        };
+        let sum = |sum: &Option<String>| sum.clone().unwrap_or_else(|| "-".into());
+        vec![table.table.clone(), verdict.into(), sum(&table.live), sum(&table.replayed)]
+    };
+    let rows: Vec<_> = report.tables.iter().map(row).collect();
+    output::print(output::table(&["TABLE", "VERDICT", "LIVE", "REPLAYED"], &rows))?;
+    let verdict = match damage {
+        Some(damage) => damage,
+        None if equal => format!("the {} are what the log says", P::NAME),
+        None => format!("the {} differ from the log: run `arbe rebuild {}`", P::NAME, P::NAME),
+    };
+    output::print(format!("{}: position {position}, {verdict}\n", P::NAME))?;
+    Ok(equal)
 }
 
 /// `arbe projections copies` and `arbe projections drop`.
@@ -130,17 +161,40 @@ async fn drop_copy(rows: &Rows, schema: &str, json: bool) -> anyhow::Result<()> 
     }
 }
 
-fn known(projections: &[String]) -> anyhow::Result<()> {
-    match projections.iter().find(|name| *name != RowsProjector::NAME) {
-        Some(name) => Err(NotFound(format!("there is no projection {name:?}; there is {:?}", RowsProjector::NAME)).into()),
-        None => Ok(()),
-    }
+/// Which projections are meant.
+struct Chosen {
+    rows: bool,
+    sessions: bool,
 }
 
-async fn open(config: &Config) -> anyhow::Result<(Log, Database)> {
-    check(config)?;
-    let log = logverbs::open(config).await?;
-    Ok((log, Database::open(config).await.context("the rows")?))
+struct Opened {
+    log: Log,
+    database: Option<Database>,
+    datasets: Option<Datasets>,
+}
+
+impl Chosen {
+    /// All that there are, if none is named. Without a database there are no rows.
+    fn of(names: &[String], config: &Config) -> anyhow::Result<Self> {
+        let known = [RowsProjector::NAME, SessionsProjector::NAME];
+        if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+            return Err(NotFound(format!("there is no projection {name:?}; there are {}", known.join(" and "))).into());
+        }
+        let named = |wanted: &str| names.iter().any(|name| name == wanted);
+        let without = config.database_url.as_deref() == Some(database::NONE);
+        let rows = named(RowsProjector::NAME) || (names.is_empty() && !without);
+        if rows {
+            check(config)?;
+        }
+        Ok(Self { rows, sessions: names.is_empty() || named(SessionsProjector::NAME) })
+    }
+
+    async fn open(&self, config: &Config) -> anyhow::Result<Opened> {
+        let log = logverbs::open(config).await?;
+        let database = if self.rows { Some(Database::open(config).await.context("the rows")?) } else { None };
+        let datasets = if self.sessions { Some(datasets::open(config, &log)?) } else { None };
+        Ok(Opened { log, database, datasets })
+    }
 }
 
 fn check(config: &Config) -> anyhow::Result<()> {
@@ -150,8 +204,10 @@ fn check(config: &Config) -> anyhow::Result<()> {
     database::check(config)
 }
 
-async fn close(log: Log, database: Database) {
-    database.close().await;
+async fn close(log: Log, database: Option<Database>) {
+    if let Some(database) = database {
+        database.close().await;
+    }
     log.close().await;
 }
 

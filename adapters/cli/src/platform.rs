@@ -9,12 +9,14 @@ use commands::{Commands, RealSource};
 use event_log::Log;
 use http_api::{App, auth};
 use postgres_rows::RowsProjector;
-use projector::{Pace, Runner};
+use lance_sessions::SessionsProjector;
+use projector::{Copies, Pace, Projector, Runner};
 use queries::Queries;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use crate::database::{self, Database};
+use crate::datasets::{self, Shelf};
 use crate::owner;
 
 const ROWS_PATIENCE: Duration = Duration::from_secs(5);
@@ -22,7 +24,7 @@ const ROWS_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Platform {
     database: Database,
-    runner: JoinHandle<()>,
+    runners: [JoinHandle<()>; 2],
     pub(crate) owner_token: Option<PathBuf>,
 }
 
@@ -38,24 +40,31 @@ impl Platform {
             auth::Options { key: owner::signing_key(config.token_key.as_deref(), &config.data_dir)?, issuer: issuer(config) };
         let database = Database::open(config).await?;
         let runner = Runner::new(log.clone(), Arc::new(RowsProjector), database.rows.clone(), Pace::default());
-        let queries = Queries::new(database.rows.clone(), runner.monitor());
-        let runner = tokio::spawn(async move {
-            runner.keep().await;
-        });
+        let datasets = datasets::open(config, log)?;
+        let sessions = Runner::new(log.clone(), Arc::new(SessionsProjector), datasets.clone(), Pace::default());
+        let queries = Queries::new(database.rows.clone(), runner.monitor()).beside(vec![sessions.monitor()]);
+        let library = Some(Shelf::library(datasets));
+        let runners = [tokio::spawn(keep(runner)), tokio::spawn(keep(sessions))];
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
-        app.started(Some(http_api::Platform { commands: commands.clone(), queries: queries.clone(), auth }));
+        app.started(Some(http_api::Platform { commands: commands.clone(), queries: queries.clone(), library, auth }));
         commands.caught_up().await?;
         let owner_token = owner::welcome(&commands, log.cluster().id(), &config.data_dir).await.context("the first start")?;
         // A moment for the rows; a long rebuild goes on behind the open door.
         let _ = queries.wait(log.position(), ROWS_PATIENCE).await;
-        Ok(Some(Self { database, runner, owner_token }))
+        Ok(Some(Self { database, runners, owner_token }))
     }
 
     pub(crate) async fn close(self) {
-        self.runner.abort();
-        let _ = self.runner.await;
+        for runner in self.runners {
+            runner.abort();
+            let _ = runner.await;
+        }
         self.database.close().await;
     }
+}
+
+async fn keep<P: Projector, K: Copies<P::Change>>(runner: Runner<P, K>) {
+    runner.keep().await;
 }
 
 fn issuer(config: &Config) -> Option<auth::Issuer> {

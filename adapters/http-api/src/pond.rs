@@ -158,9 +158,7 @@ fn resolve(caller: &Caller, namespace: Option<&str>) -> Result<HouseId, PondErro
 }
 
 fn request_id() -> String {
-    let mut bytes = [0; 16];
-    let _ = getrandom::fill(&mut bytes);
-    format!("{:032x}", u128::from_be_bytes(bytes))
+    format!("{:032x}", u128::from_be_bytes(crate::random::bytes()))
 }
 
 /// The exact shapes, as the types have them.

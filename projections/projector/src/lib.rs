@@ -16,7 +16,7 @@ mod verify;
 pub use copies::{Copies, Live, Sums};
 pub use monitor::{Monitor, RunState, Status, Watermark};
 pub use project::{Projector, Recorded, Stop, Unprojectable};
-pub use rebuild::{Rebuilt, rebuild};
+pub use rebuild::{Rebuilt, advance, rebuild};
 pub use replay::{Progress, ReplayError, Until};
 pub use runner::{Pace, Runner};
 pub use sink::{Checkpoint, Sink, SinkError, Span};

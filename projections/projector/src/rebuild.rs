@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use event_log::{FollowError, Log};
 
-use crate::copies::Copies;
+use crate::copies::{Copies, Live};
 use crate::project::Projector;
 use crate::replay::{Progress, ReplayError, Until, replay};
 use crate::sink::{Checkpoint, Sink};
@@ -53,6 +53,26 @@ pub async fn rebuild<P: Projector, K: Copies<P::Change>>(
     }
     let checkpoint = put_in_place(log, projector, copies, copy, checkpoint, &mut progress).await?;
     Ok(Rebuilt { checkpoint, applied: checkpoint.records - before, address, swapped: true })
+}
+
+/// Feeds the live copy up to where the log is now, once. `None`: another process feeds it.
+pub async fn advance<P: Projector, K: Copies<P::Change>>(
+    log: &Log,
+    projector: &Arc<P>,
+    copies: &K,
+    mut progress: impl FnMut(Progress),
+) -> Result<Option<Checkpoint>, ReplayError> {
+    log.refresh().await;
+    if let Live::Current(mut copy) = copies.live().await? {
+        if !copy.claim().await? {
+            return Ok(None);
+        }
+        match replay(log, projector, &mut copy, Until::Position(log.position()), &mut progress).await {
+            Err(ReplayError::OtherHistory) => {}
+            done => return done.map(Some),
+        }
+    }
+    Ok(Some(rebuild(log, projector, copies, Until::Head, progress).await?.checkpoint))
 }
 
 /// Comes close to a head that moves on.

@@ -130,8 +130,9 @@ impl Batch {
             "message" => {
                 let id = taken(&mut event, "session_id")?;
                 let id = SessionId::new(&id).map_err(|error| PondError::invalid(error.to_string()))?;
-                let parts = match (event.get("role").map(Json::get), event.remove("content")) {
-                    (Some(r#""system""#), Some(content)) => {
+                let system = event.get("role").is_some_and(|role| role.get() == r#""system""#);
+                let parts = match (system, event.remove("content")) {
+                    (true, Some(content)) => {
                         event.insert("content".to_owned(), content);
                         Vec::new()
                     }

@@ -1,0 +1,86 @@
+//! Where the datasets of sessions are, and what reads them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use event_log::Log;
+use events::session::{MessageId, Session, SessionId};
+use events::{HouseId, Json};
+use lance_sessions::{Around, DatasetError, Datasets};
+use queries::library::{Code, Library, PondError, StoredMessage, StoredPart, Which};
+
+use crate::config::Config;
+
+const DIRECTORY: &str = "lance";
+
+pub(crate) fn open(config: &Config, log: &Log) -> Result<Datasets, DatasetError> {
+    Datasets::open(&config.data_dir.join(DIRECTORY), log.clone())
+}
+
+/// The datasets as the API reads them.
+#[derive(Clone, Debug)]
+pub(crate) struct Shelf(pub(crate) Datasets);
+
+impl Shelf {
+    pub(crate) fn library(datasets: Datasets) -> Arc<dyn Library> {
+        Arc::new(Self(datasets))
+    }
+}
+
+fn told(error: DatasetError) -> PondError {
+    match error {
+        DatasetError::Conflict { .. } => PondError::new(Code::Conflict, error.to_string()),
+        DatasetError::Damaged(_) | DatasetError::Unavailable(_) => {
+            tracing::warn!(%error, "the datasets could not be read");
+            PondError::new(Code::StorageUnavailable, "the datasets cannot be read now; the server's log says why")
+        }
+    }
+}
+
+fn around(which: Which, most: Option<u64>, last: bool) -> Around {
+    Around { from: which.from, below: which.below, said: which.said, at_most: most, last }
+}
+
+fn message(row: lance_sessions::Message) -> StoredMessage {
+    let lance_sessions::Message { session_id, id, seq, timestamp, role, content, search_text, options } = row;
+    StoredMessage { session_id, id, seq, timestamp, role, content, text: search_text, options }
+}
+
+fn part(row: lance_sessions::Part) -> Result<StoredPart, PondError> {
+    let lance_sessions::Part { message_id, id, ordinal, kind, provenance, variant, data, options } = row;
+    let variant: BTreeMap<String, Json> =
+        variant.decode().map_err(|error| PondError::new(Code::Internal, format!("part {id}: {error}")))?;
+    let url = variant.get("data_kind").is_some_and(|kind| kind.get() == "\"url\"");
+    let data = data.map(|data| (if url { "url" } else { "data" }, data));
+    Ok(StoredPart { message_id, id, ordinal, kind, provenance, variant, data, options })
+}
+
+#[async_trait::async_trait]
+impl Library for Shelf {
+    async fn session(&self, house: &HouseId, id: &SessionId) -> Result<Option<Session>, PondError> {
+        self.0.session(house, id).await.map_err(told)
+    }
+
+    async fn first(&self, house: &HouseId, id: &SessionId, which: Which, most: u64) -> Result<Vec<StoredMessage>, PondError> {
+        let rows = self.0.messages(house, id, around(which, Some(most), false)).await.map_err(told)?;
+        Ok(rows.into_iter().map(message).collect())
+    }
+
+    async fn last(&self, house: &HouseId, id: &SessionId, which: Which, most: u64) -> Result<Vec<StoredMessage>, PondError> {
+        let rows = self.0.messages(house, id, around(which, Some(most), true)).await.map_err(told)?;
+        Ok(rows.into_iter().map(message).collect())
+    }
+
+    async fn count(&self, house: &HouseId, id: &SessionId, which: Which) -> Result<u64, PondError> {
+        self.0.count(house, id, around(which, None, false)).await.map_err(told)
+    }
+
+    async fn message(&self, house: &HouseId, id: &MessageId, of: Option<&SessionId>) -> Result<Vec<StoredMessage>, PondError> {
+        let rows = self.0.message(house, id, of).await.map_err(told)?;
+        Ok(rows.into_iter().map(message).collect())
+    }
+
+    async fn parts(&self, house: &HouseId, session: &SessionId, of: &[MessageId]) -> Result<Vec<StoredPart>, PondError> {
+        self.0.parts(house, session, of).await.map_err(told)?.into_iter().map(part).collect()
+    }
+}
