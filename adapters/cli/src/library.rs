@@ -1,4 +1,4 @@
-//! Sessions of other clients: `arbe sync`, `arbe sessions`, `arbe restore`, `arbe resume` and `arbe codec check`. They work on the log
+//! Sessions of other clients: `arbe sync`, `arbe sessions`, `arbe get`, `arbe status`, `arbe restore`, `arbe resume` and `arbe codec check`. They work on the log
 //! itself, with or without a running server.
 
 use std::process::ExitCode;
@@ -20,13 +20,17 @@ use crate::output::{self, NotFound};
 use crate::{logverbs, owner};
 
 mod check;
+mod reading;
 mod restoring;
+mod stages;
 mod sync;
 
 pub(crate) async fn run(verb: LibraryVerb, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     match verb {
         LibraryVerb::Sync(args) => sync::sync(*args, config, json).await,
         LibraryVerb::Sessions(args) => list(*args, config, json).await,
+        LibraryVerb::Get(args) => reading::get(*args, config, json).await,
+        LibraryVerb::Status(args) => reading::status(*args, config, json).await,
         LibraryVerb::Restore(args) => restoring::restore(*args, config, json).await,
         LibraryVerb::Resume(args) => restoring::resume(*args, config, json).await,
         LibraryVerb::Codec { verb } => check::run(verb, json),

@@ -113,6 +113,8 @@ pub struct Health {
     /// Rows that some index does not cover yet.
     pub unindexed: u64,
     pub indexes: u64,
+    /// Messages with an embedding.
+    pub embedded: u64,
 }
 
 impl Datasets {
@@ -170,5 +172,9 @@ async fn health(dataset: &Dataset, table: Table) -> Result<Health, lance::Error>
         versions: dataset.count_versions().await?,
         unindexed: behind.map(|fragment| rows(&fragment)).sum(),
         indexes: names.len() as u64,
+        embedded: match table {
+            Table::Messages => dataset.count_rows(Some("embedding_model is not null".into())).await? as u64,
+            Table::Sessions | Table::Parts => 0,
+        },
     })
 }

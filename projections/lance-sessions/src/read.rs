@@ -1,5 +1,7 @@
 //! Reading sessions, messages and parts back, always through an index of the session.
 
+use std::collections::BTreeMap;
+
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{TimestampMicrosecondType, UInt64Type};
 use events::session::{MessageId, Options, Provenance, Role, Session, SessionId, Timestamp};
@@ -192,6 +194,17 @@ impl Datasets {
         let Some(mut scanner) = self.scan(house, Table::Sessions).await? else { return Ok(None) };
         scanner.filter(&format!("id = {}", literal(id.as_str()))).map_err(fault)?;
         Ok(collect(&scanner, Columns::session).await?.into_iter().next())
+    }
+
+    /// How many sessions each client has.
+    pub async fn clients(&self, house: &HouseId) -> Result<BTreeMap<String, u64>, Fault> {
+        let mut clients = BTreeMap::new();
+        let Some(mut scanner) = self.scan(house, Table::Sessions).await? else { return Ok(clients) };
+        scanner.project(&["source_agent"]).map_err(fault)?;
+        for client in collect(&scanner, |columns, row| columns.required("source_agent", row)).await? {
+            *clients.entry(client).or_default() += 1;
+        }
+        Ok(clients)
     }
 
     /// Messages of a session in order.

@@ -163,9 +163,16 @@ Examples:
 pub(super) const SYNC: &str = "\
 Examples:
   arbe sync                                             everything that your clients have recorded
+  arbe sync --skip update-indexes                       into the log only
   arbe sync --client pi --from ~/backup/.pi/agent       one client, from another place
 
 What is recorded once stays as it is, whatever becomes of its source. A second run reads only what has changed.";
+
+pub(super) const GET: &str = "\
+Examples:
+  arbe get 0190a3c2-…                           what was said
+  arbe get 0190a3c2-… --mode verbatim --json    everything, page by page
+  arbe get --message msg_01… --context 5        one message with its parts, and five on either side";
 
 pub(super) const RESTORE: &str = "\
 Examples:

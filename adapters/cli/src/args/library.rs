@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
 use super::help;
 use super::values::Moment;
@@ -15,6 +15,11 @@ pub(crate) enum LibraryVerb {
     Sync(Box<Sync>),
     /// List recorded sessions
     Sessions(Box<SessionList>),
+    /// Show a session, or one message with what stands around it
+    #[command(after_long_help = help::GET)]
+    Get(Box<Get>),
+    /// How much is recorded, and in which state the datasets are
+    Status(Box<LibraryStatus>),
     /// Write a session as files of a client, never over existing ones
     #[command(after_long_help = help::RESTORE)]
     Restore(Box<Restore>),
@@ -45,6 +50,77 @@ pub(crate) struct Sync {
     /// Parse everything again, also what has not changed since the last time
     #[arg(long)]
     pub(crate) all: bool,
+    /// Do this stage alone
+    #[arg(long, value_name = "STAGE", conflicts_with = "skip")]
+    pub(crate) only: Option<Stage>,
+    /// Leave this stage out
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) skip: Vec<Stage>,
+}
+
+impl Sync {
+    pub(crate) fn does(&self, stage: Stage) -> bool {
+        self.only.is_none_or(|only| only == stage) && !self.skip.contains(&stage)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stage {
+    /// What is new in the clients' directories goes into the log
+    Import,
+    /// Messages get vectors, if a model is configured
+    Embed,
+    /// The datasets come up to the log, and their indexes with them
+    UpdateIndexes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// What people and models say
+    Conversational,
+    /// Every message
+    Complete,
+    /// Every message with its parts
+    Verbatim,
+}
+
+impl From<Mode> for queries::library::ResponseMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Conversational => Self::Conversational,
+            Mode::Complete => Self::Complete,
+            Mode::Verbatim => Self::Verbatim,
+        }
+    }
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Get {
+    /// The session's id, as `arbe sessions` shows it
+    #[arg(required_unless_present = "message")]
+    pub(crate) session: Option<String>,
+    /// One message of it; the session may be left out where only one has it
+    #[arg(long, value_name = "ID")]
+    pub(crate) message: Option<String>,
+    /// How much is told of a session [default: conversational]
+    #[arg(long, value_name = "MODE", conflicts_with = "message")]
+    pub(crate) mode: Option<Mode>,
+    /// Messages before and after the one [default: 2]
+    #[arg(long, value_name = "N", requires = "message")]
+    pub(crate) context: Option<u32>,
+    /// Go on after this message, or part of a message
+    #[arg(long, value_name = "ID")]
+    pub(crate) after: Option<String>,
+    /// The house, by id or name [default: the only one]
+    #[arg(long, value_name = "HOUSE")]
+    pub(crate) house: Option<String>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct LibraryStatus {
+    /// The house, by id or name [default: the only one]
+    #[arg(long, value_name = "HOUSE")]
+    pub(crate) house: Option<String>,
 }
 
 #[derive(Clone, Debug, ClapArgs)]

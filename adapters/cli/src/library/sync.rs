@@ -16,8 +16,8 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::Library;
-use crate::args::Sync;
+use super::{Library, stages};
+use crate::args::{Stage, Sync};
 use crate::config::Config;
 use crate::output;
 
@@ -69,7 +69,7 @@ pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Res
     let scope = format!("{:032x} {}", library.log.cluster().id(), library.house);
     let mut cache = Cache::load(&config.data_dir.join("sync-cache.json"), &scope);
     let mut summary: BTreeMap<&str, Counts> = BTreeMap::new();
-    let bundles = found(&args)?;
+    let bundles = if args.does(Stage::Import) { found(&args)? } else { Vec::new() };
     let bar = bar(bundles.len() as u64);
     let mut work: JoinSet<anyhow::Result<Finished>> = JoinSet::new();
     let mut complaints = Vec::new();
@@ -94,6 +94,12 @@ pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Res
     }
     bar.finish_and_clear();
     cache.save()?;
+    if args.only == Some(Stage::Embed) {
+        stages::embed();
+    }
+    if args.does(Stage::UpdateIndexes) {
+        stages::update_indexes(&library, config).await?;
+    }
     if let Some(library) = Arc::into_inner(library) {
         library.close().await;
     }

@@ -1,0 +1,160 @@
+//! `arbe get` and `arbe status`.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use event_log::StoreUrl;
+use events::HouseId;
+use lance_sessions::{Datasets, Health};
+use queries::library::{self, Code, GetRequest, GetResponse, MessageView, PROTOCOL_VERSION, PondError};
+use serde::Serialize;
+
+use super::Library;
+use crate::args::{Get, LibraryStatus};
+use crate::config::Config;
+use crate::datasets::{self, Shelf};
+use crate::output::{self, NotFound, Usage};
+
+pub(super) async fn get(args: Get, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    let usage = |error: events::InvalidId| Usage(error.to_string());
+    let request = GetRequest {
+        protocol_version: PROTOCOL_VERSION,
+        namespace: None,
+        session_id: args.session.as_deref().map(str::parse).transpose().map_err(usage)?,
+        message_id: args.message.as_deref().map(str::parse).transpose().map_err(usage)?,
+        response_mode: args.mode.map(Into::into),
+        context_depth: args.context,
+        after_id: args.after,
+    };
+    let library = Library::open(config, args.house.as_deref()).await?;
+    let shelf = Shelf(datasets::open(config, &library.log)?);
+    let got = library::get(&shelf, &library.house, request).await;
+    let behind = library.log.position() > shelf.0.position()?;
+    library.close().await;
+    let got = got.map_err(|error| refused(error, behind))?;
+    if json {
+        output::print_json(&got)?;
+    } else {
+        output::print(told(&got)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn refused(error: PondError, behind: bool) -> anyhow::Error {
+    let hint = if behind { "; the datasets are behind the log: `arbe sync --only update-indexes`, or a running server, feeds them" } else { "" };
+    match error.code {
+        Code::NotFound | Code::NamespaceUnknown => NotFound(format!("{error}{hint}")).into(),
+        Code::ValidationFailed | Code::VersionUnsupported => Usage(error.message).into(),
+        Code::StorageUnavailable | Code::Conflict | Code::Internal => error.into(),
+    }
+}
+
+/// For people: who said what.
+fn told(got: &GetResponse) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let mut add = |message: &MessageView| -> anyhow::Result<()> {
+        text.push_str(&format!("{}  {}  {}\n", message.timestamp, message.role.as_str(), message.id));
+        for line in message.text.iter().flat_map(|said| said.lines()) {
+            text.push_str(&format!("    {}\n", output::clean(line)));
+        }
+        for part in message.parts_summary.iter().flatten().filter(|part| part.kind != "text") {
+            let name = part.name.as_deref().map(|name| format!(" {}", output::clean(name))).unwrap_or_default();
+            text.push_str(&format!("    [{}{name}, {} bytes]\n", part.kind, part.bytes));
+        }
+        for part in message.parts.iter().flatten() {
+            text.push_str(&format!("    {}\n", serde_json::to_string(part)?));
+        }
+        Ok(())
+    };
+    match got {
+        GetResponse::Session(page) => {
+            page.messages.iter().try_for_each(&mut add)?;
+            if let (1.., Some(last)) = (page.messages_remaining, page.messages.last()) {
+                output::note(format_args!("{} more; go on with --after {}", page.messages_remaining, last.id));
+            }
+        }
+        GetResponse::Message(page) => {
+            page.before.iter().chain([&page.target]).chain(&page.after).try_for_each(&mut add)?;
+            if page.target_parts_remaining > 0 {
+                output::note(format_args!("{} more parts; go on with --after and the id of the last", page.target_parts_remaining));
+            }
+        }
+    }
+    Ok(text)
+}
+
+#[derive(Serialize)]
+struct Cheap {
+    log_position: u64,
+    datasets_position: u64,
+    log_bytes: u64,
+    datasets_bytes: u64,
+    datasets: String,
+}
+
+pub(super) async fn status(args: LibraryStatus, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    let library = Library::open(config, args.house.as_deref()).await?;
+    let datasets = datasets::open(config, &library.log)?;
+    let cheap = Cheap {
+        log_position: library.log.position(),
+        datasets_position: datasets.position()?,
+        log_bytes: log_bytes(&config.store),
+        datasets_bytes: bytes_under(datasets.directory()),
+        datasets: datasets.directory().display().to_string(),
+    };
+    if !json {
+        let Cheap { log_position, datasets_position, log_bytes, datasets_bytes, datasets } = &cheap;
+        output::print(format!(
+            "log       position {log_position}, {}\ndatasets  position {datasets_position}, {} in {datasets}\n",
+            mebibytes(*log_bytes),
+            mebibytes(*datasets_bytes)
+        ))?;
+    }
+    let counted = count(&datasets, &library.house).await;
+    library.close().await;
+    let (health, clients) = counted?;
+    if json {
+        output::print_json(&serde_json::json!({ "storage": cheap, "tables": health, "clients": clients }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<_> = health
+        .iter()
+        .map(|(table, it)| {
+            let numbers = [it.rows, it.fragments, it.versions, it.indexes, it.unindexed, it.embedded];
+            std::iter::once((*table).to_owned()).chain(numbers.iter().map(ToString::to_string)).collect()
+        })
+        .collect();
+    output::print(output::table(&["TABLE", "ROWS", "FRAGMENTS", "VERSIONS", "INDEXES", "UNINDEXED ROWS", "EMBEDDED"], &rows))?;
+    let rows: Vec<_> = clients.iter().map(|(client, count)| vec![client.clone(), count.to_string()]).collect();
+    output::print(output::table(&["CLIENT", "SESSIONS"], &rows))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+type Counted = (BTreeMap<&'static str, Health>, BTreeMap<String, u64>);
+
+async fn count(datasets: &Datasets, house: &HouseId) -> anyhow::Result<Counted> {
+    Ok((datasets.health(house).await?, datasets.clients(house).await?))
+}
+
+/// Zero where the log is not on local files: nobody has counted.
+fn log_bytes(store: &StoreUrl) -> u64 {
+    match store {
+        StoreUrl::File(path) => bytes_under(path),
+        StoreUrl::Memory | StoreUrl::Remote(_) => 0,
+    }
+}
+
+fn bytes_under(directory: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => bytes_under(&entry.path()),
+            Ok(meta) => meta.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}

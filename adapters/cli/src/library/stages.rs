@@ -1,0 +1,46 @@
+//! What `arbe sync` does after it has imported: bring the datasets up to the log and fold their indexes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use lance_sessions::{Datasets, SessionsProjector};
+use tokio::time::Instant;
+
+use super::Library;
+use crate::config::Config;
+use crate::{datasets, output};
+
+/// A server that feeds the datasets gets this long to come along.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+pub(super) async fn update_indexes(library: &Library, config: &Config) -> anyhow::Result<()> {
+    let datasets = datasets::open(config, &library.log)?;
+    follow(library, &datasets).await?;
+    Ok(datasets.update_indexes(|_, _| {}).await?)
+}
+
+/// Returns when the datasets hold what the log does.
+async fn follow(library: &Library, datasets: &Datasets) -> anyhow::Result<()> {
+    let target = library.log.position();
+    if datasets.position()? >= target {
+        return Ok(());
+    }
+    if projector::advance(&library.log, &Arc::new(SessionsProjector), datasets, |_| {}).await?.is_some() {
+        return Ok(());
+    }
+    let since = Instant::now();
+    while datasets.position()? < target {
+        if since.elapsed() > PATIENCE {
+            bail!("the server that feeds the datasets is at position {} of {target}; see `arbe projections`", datasets.position()?);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(())
+}
+
+/// Nothing is embedded without a model.
+pub(super) fn embed() {
+    output::note("embed: no model is configured, so nothing is embedded");
+}
