@@ -183,4 +183,6 @@ and count; it stays in the log.";
 
 pub(super) const RESUME: &str = "\
 Examples:
-  arbe resume 0190a3c2-… --with pi      go on in pi with what was begun elsewhere";
+  arbe resume 0190a3c2-… --with pi      go on in pi with what was begun elsewhere
+
+opencode goes on with the model that the session had. Where it has no such provider, name another with `-m provider/model`.";

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use codecs::artifact::{Artifact, Body, Restored};
+use codecs::artifact::{Body, Restored};
 use codecs::registry::Codec;
 use codecs::restore::Place;
 use serde_json::json;
@@ -17,8 +17,8 @@ use crate::output::{self, Refused};
 
 pub(super) async fn restore(args: Restore, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let codec = codec(&args.to)?;
-    let restored = make(&args.session, args.house.as_deref(), codec, config).await?;
-    let written = write(&restored.artifacts, &args.dir)?;
+    let mut restored = make(&args.session, args.house.as_deref(), codec, config).await?;
+    let written = write(&mut restored, &args.dir)?;
     tell(codec, &restored, &written, None, json)
 }
 
@@ -26,8 +26,8 @@ pub(super) async fn resume(args: Resume, config: &Config, json: bool) -> anyhow:
     let codec = codec(&args.with)?;
     let home = args.home.or_else(std::env::home_dir).context("there is no home directory; name one with --home")?;
     let root = home.join(codec.homes.first().context("the client keeps no sessions in a home directory")?);
-    let restored = make(&args.session, args.house.as_deref(), codec, config).await?;
-    let written = write(&restored.artifacts, &root)?;
+    let mut restored = make(&args.session, args.house.as_deref(), codec, config).await?;
+    let written = write(&mut restored, &root)?;
     let command = codec.serialize.resume_command(&restored, &root);
     tell(codec, &restored, &written, Some(&command), json)
 }
@@ -41,26 +41,31 @@ async fn make(session: &str, house: Option<&str>, codec: &Codec, config: &Config
     Ok(codecs::restore::restore(codec, &lineage?, &place)?)
 }
 
-/// Nothing is written unless everything can be: no file is ever overwritten.
-fn write(artifacts: &[Artifact], dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// Nothing is written unless everything can be: no file is ever overwritten. Rows go into a database that is there, beside its own.
+fn write(restored: &mut Restored, dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let there = |path: &Path| Refused(format!("{} is there already and is not overwritten", path.display()));
     let mut paths = Vec::new();
-    for artifact in artifacts {
+    for artifact in &restored.artifacts {
         let relative = Path::new(&artifact.path);
         if relative.components().any(|it| !matches!(it, Component::Normal(_))) {
             bail!("a restored file would be outside of {}: {}", dir.display(), artifact.path);
         }
         let path = dir.join(relative);
-        if path.exists() {
-            return Err(Refused(format!("{} is there already and is not overwritten", path.display())).into());
+        if path.exists() && !matches!(artifact.body, Body::Rows(_)) {
+            return Err(there(&path).into());
         }
         paths.push(path);
     }
-    for (artifact, path) in artifacts.iter().zip(&paths) {
+    for (artifact, path) in restored.artifacts.iter().zip(&paths) {
         let context = || path.display().to_string();
         path.parent().map_or(Ok(()), std::fs::create_dir_all).with_context(context)?;
         match &artifact.body {
             Body::Rows(rows) => {
-                codecs::opencode::write_rows(path, rows).with_context(context)?;
+                let written = codecs::opencode::write_rows(path, rows).with_context(context)?;
+                if written.inserted == 0 && written.present > 0 {
+                    return Err(there(&path.join(&restored.session_id)).into());
+                }
+                written.unfit.iter().for_each(|column| restored.report.drop(format!("row with {column}")));
             }
             Body::Lines(_) | Body::Json(_) | Body::Text(_) | Body::Bytes(_) => {
                 let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path).with_context(context)?;
