@@ -1,7 +1,9 @@
 #![expect(clippy::disallowed_methods, reason = "tests and tools ask their surroundings")]
 
+pub mod agents;
 pub mod conformance;
 mod directories;
+pub mod model;
 pub mod node;
 pub mod python;
 pub mod race;

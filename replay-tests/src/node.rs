@@ -30,19 +30,7 @@ impl NodeProject {
         if directories::skipped("ARBE_SKIP_NPM") {
             return Ok(None);
         }
-        let directory = directories::target()?.join("conformance");
-        fs::create_dir_all(&directory)?;
-        // Tests run in several threads and processes; the first one installs, the others wait.
-        let _lock = directories::lock(&directory.join("install.lock"))?;
-        for (name, contents) in FILES {
-            write_if_changed(&directory.join(name), contents)?;
-        }
-        let installed = directory.join("node_modules/installed-lock.json");
-        if fs::read_to_string(&installed).ok().as_deref() != Some(LOCK) {
-            npm_ci(&directory)?;
-            fs::write(installed, LOCK)?;
-        }
-        Ok(Some(Self { directory }))
+        Ok(Some(Self { directory: install("conformance", &FILES, LOCK)? }))
     }
 
     pub fn script(&self, script: &str) -> Command {
@@ -54,6 +42,23 @@ impl NodeProject {
     pub(crate) fn lock(&self, name: &str) -> Result<File> {
         directories::lock(&self.directory.join(name))
     }
+}
+
+/// A directory of the target directory with these files and the packages of the lock file, which is one of them.
+pub(crate) fn install(name: &str, files: &[(&str, &str)], lock: &str) -> Result<PathBuf> {
+    let directory = directories::target()?.join(name);
+    fs::create_dir_all(&directory)?;
+    // Tests run in several threads and processes; the first one installs, the others wait.
+    let _lock = directories::lock(&directory.join("install.lock"))?;
+    for (name, contents) in files {
+        write_if_changed(&directory.join(name), contents)?;
+    }
+    let installed = directory.join("node_modules/installed-lock.json");
+    if fs::read_to_string(&installed).ok().as_deref() != Some(lock) {
+        npm_ci(&directory)?;
+        fs::write(installed, lock)?;
+    }
+    Ok(directory)
 }
 
 fn npm_ci(directory: &Path) -> Result<()> {

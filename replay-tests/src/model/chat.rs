@@ -1,0 +1,48 @@
+//! <https://platform.openai.com/docs/api-reference/chat-streaming>
+
+use serde_json::{Value, json};
+
+use super::Said;
+use super::conversation::{Conversation, Role, field, items, turn, words};
+
+pub(super) fn read(request: &Value) -> Conversation {
+    let mut turns = Vec::new();
+    for message in items(request, "messages") {
+        let text = words(&message["content"]);
+        match field(message, "role") {
+            "user" => turns.push(turn(Role::User, text)),
+            "assistant" => {
+                if !text.is_empty() {
+                    turns.push(turn(Role::Assistant, text));
+                }
+                let calls = items(message, "tool_calls").iter();
+                turns.extend(calls.map(|call| turn(Role::Call, field(&call["function"], "arguments"))));
+            }
+            "tool" => turns.push(turn(Role::Result, text)),
+            _ => {}
+        }
+    }
+    let tools = items(request, "tools").iter().map(|tool| field(&tool["function"], "name").to_owned()).collect();
+    Conversation { turns, tools }
+}
+
+pub(super) fn write(said: &Said<'_>) -> Vec<Value> {
+    let reply = said.reply;
+    let chunk = |delta: Value, finish: Option<&str>| {
+        json!({"id": said.id("chatcmpl"), "object": "chat.completion.chunk", "created": 1_700_000_000, "model": said.model,
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    };
+    let mut events = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
+    events.extend(reply.thought.iter().map(|thought| chunk(json!({"reasoning_content": thought}), None)));
+    events.push(chunk(json!({"content": reply.text}), None));
+    if let Some((name, arguments)) = &reply.call {
+        let function = json!({"name": name, "arguments": arguments.to_string()});
+        let call = json!({"index": 0, "id": said.id("call"), "type": "function", "function": function});
+        events.push(chunk(json!({"tool_calls": [call]}), None));
+    }
+    let input = if reply.fills { 127_000 } else { 11 };
+    let mut last = chunk(json!({}), Some(if reply.call.is_some() { "tool_calls" } else { "stop" }));
+    last["usage"] = json!({"prompt_tokens": input, "completion_tokens": 7, "total_tokens": input + 7});
+    events.extend([last, Value::from("[DONE]")]);
+    events
+}
