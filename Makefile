@@ -14,7 +14,6 @@ run:
 
 test:
 	scripts/setup test
-	cargo build --locked --workspace --bins
 	PATH="$(NODE):$$PATH" cargo test --locked --workspace
 
 lint:

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use event_log::Log;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
-use postgres_rows::{CopyInfo, Dropped, Rows, RowsProjector};
 use lance_sessions::{Datasets, SessionsProjector};
+use postgres_rows::{CopyInfo, Dropped, Rows, RowsProjector};
 use projector::{Copies, Progress, Projector, Report, Until};
 use serde_json::json;
 
@@ -40,7 +40,13 @@ pub(crate) async fn rebuild(args: Rebuild, config: &Config, json: bool) -> anyho
     rows.and(sessions).map(|()| ExitCode::SUCCESS)
 }
 
-async fn build<P: Projector, K: Copies<P::Change>>(log: &Log, projector: P, copies: &K, until: Until, json: bool) -> anyhow::Result<()> {
+async fn build<P: Projector, K: Copies<P::Change>>(
+    log: &Log,
+    projector: P,
+    copies: &K,
+    until: Until,
+    json: bool,
+) -> anyhow::Result<()> {
     let bar = bar("rebuilding");
     let rebuilt = projector::rebuild(log, &Arc::new(projector), copies, until, |at| show(&bar, at)).await;
     bar.finish_and_clear();

@@ -49,7 +49,8 @@ fn failed(error: &PondError) -> Response<Body> {
 }
 
 fn answer<T: Serialize>(status: StatusCode, body: &T) -> Response<Body> {
-    let text = serde_json::to_string(body).unwrap_or_else(|error| json!({ "error": { "message": error.to_string() } }).to_string());
+    let text =
+        serde_json::to_string(body).unwrap_or_else(|error| json!({ "error": { "message": error.to_string() } }).to_string());
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -85,9 +86,12 @@ impl App {
             return response;
         }
         if method != allowed {
-            let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": {
-                "code": Code::ValidationFailed, "message": format!("this path takes {allowed}"), "details": {},
-            }}));
+            let mut response = answer(
+                StatusCode::METHOD_NOT_ALLOWED,
+                &json!({ "error": {
+                    "code": Code::ValidationFailed, "message": format!("this path takes {allowed}"), "details": {},
+                }}),
+            );
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(if path == SCHEMA { "GET" } else { "POST" }));
             return response;
         }

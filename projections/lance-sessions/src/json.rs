@@ -84,7 +84,9 @@ mod tests {
 
     #[test]
     fn what_jsonb_holds_stays_as_it_is() {
-        for text in ["null", "[1,2.5,-3]", "0.30000000000000004", "1e2", "18446744073709551615", r#"{"a":{"b":"\ud83d\ude00"}}"#, "0.0"] {
+        for text in
+            ["null", "[1,2.5,-3]", "0.30000000000000004", "1e2", "18446744073709551615", r#"{"a":{"b":"\ud83d\ude00"}}"#, "0.0"]
+        {
             assert_eq!(pack(text), text);
             assert_eq!(unpack(&pack(text)), text);
         }

@@ -28,6 +28,9 @@ const SMALL: usize = 16_384;
 const MANY: usize = 64;
 /// Segments of an index that are looked through one after the other.
 const SEGMENTS: usize = 8;
+/// Some rows are large; this many of them are held when fragments are made one.
+const ROWS_AT_A_TIME: usize = 256;
+const READ_AHEAD: u64 = 64 << 20;
 /// Versions are kept for readers that are still at them.
 const KEPT: TimeDelta = TimeDelta::minutes(10);
 
@@ -63,7 +66,13 @@ pub(crate) async fn routine(substrate: &Substrate, dataset: Dataset, table: Tabl
 async fn upkeep(mut dataset: Dataset, table: Table) -> Result<(), lance::Error> {
     fold(&mut dataset, table).await?;
     if small(&dataset) > 1 {
-        let options = CompactionOptions { target_rows_per_fragment: SMALL, num_threads: Some(1), ..CompactionOptions::default() };
+        let options = CompactionOptions {
+            target_rows_per_fragment: SMALL,
+            num_threads: Some(1),
+            batch_size: Some(ROWS_AT_A_TIME),
+            io_buffer_size: Some(READ_AHEAD),
+            ..CompactionOptions::default()
+        };
         compact_files(&mut dataset, options, None).await?;
     }
     dataset.cleanup_old_versions(KEPT, None, Some(false)).await?;
@@ -165,7 +174,8 @@ async fn health(dataset: &Dataset, table: Table) -> Result<Health, lance::Error>
         u32::try_from(fragment).is_ok_and(|fragment| of.clone().any(|fragments| fragments.contains(fragment)))
     };
     let rows = |fragment: &&lance::table::format::Fragment| fragment.num_rows().unwrap_or_default() as u64;
-    let behind = dataset.fragments().iter().filter(|fragment| !table.indexes().iter().all(|(column, _)| covered(column, fragment.id)));
+    let behind =
+        dataset.fragments().iter().filter(|fragment| !table.indexes().iter().all(|(column, _)| covered(column, fragment.id)));
     Ok(Health {
         rows: dataset.count_rows(None).await? as u64,
         fragments: dataset.count_fragments() as u64,

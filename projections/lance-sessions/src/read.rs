@@ -211,7 +211,8 @@ impl Datasets {
     pub async fn messages(&self, house: &HouseId, session: &SessionId, which: Around) -> Result<Vec<Message>, Fault> {
         let Some(mut scanner) = self.scan(house, Table::Messages).await? else { return Ok(Vec::new()) };
         scanner.filter(&which.filter(session)).map_err(fault)?.project(&MESSAGE).map_err(fault)?;
-        let order = if which.last { ColumnOrdering::desc_nulls_last("seq".into()) } else { ColumnOrdering::asc_nulls_last("seq".into()) };
+        let order =
+            if which.last { ColumnOrdering::desc_nulls_last("seq".into()) } else { ColumnOrdering::asc_nulls_last("seq".into()) };
         scanner.order_by(Some(vec![order])).map_err(fault)?;
         let most = which.at_most.and_then(|most| i64::try_from(most).ok());
         scanner.limit(most, None).map_err(fault)?;

@@ -1,11 +1,9 @@
 //! The rows of canonical objects.
 
-use arrow::array::{
-    ArrayRef, RecordBatch, StringBuilder, TimestampMicrosecondBuilder, UInt64Builder, new_null_array,
-};
+use arrow::array::{ArrayRef, RecordBatch, StringBuilder, TimestampMicrosecondBuilder, UInt64Builder, new_null_array};
 use arrow::error::ArrowError;
-use events::session::{Content, Data, Message, Options, PartRef, Provenance, Role, Session, SessionId};
 use events::session::BodyRef;
+use events::session::{Content, Data, Message, Options, PartRef, Provenance, Role, Session, SessionId};
 use lance::blob::BlobArrayBuilder;
 use lance::deps::datafusion::arrow;
 use serde::Serialize;
@@ -89,18 +87,12 @@ impl<'a> Variant<'a> {
                 };
                 Self::File { media_type: &it.media_type, file_name: it.file_name.as_deref(), data_kind }
             }
-            BodyRef::ToolCall(it) => Self::Call {
-                call_id: &it.call_id,
-                name: &it.name,
-                params: &it.params,
-                provider_executed: it.provider_executed,
-            },
-            BodyRef::ToolResult(it) => Self::Result {
-                call_id: &it.call_id,
-                name: it.name.as_deref(),
-                is_failure: it.is_failure,
-                result: &it.result,
-            },
+            BodyRef::ToolCall(it) => {
+                Self::Call { call_id: &it.call_id, name: &it.name, params: &it.params, provider_executed: it.provider_executed }
+            }
+            BodyRef::ToolResult(it) => {
+                Self::Result { call_id: &it.call_id, name: it.name.as_deref(), is_failure: it.is_failure, result: &it.result }
+            }
             BodyRef::ApprovalRequest(it) => Self::Request { approval_id: &it.approval_id, tool_call_id: &it.tool_call_id },
             BodyRef::ApprovalResponse(it) => {
                 Self::Response { approval_id: &it.approval_id, approved: it.approved, reason: it.reason.as_deref() }
@@ -196,8 +188,7 @@ pub(crate) fn messages(rows: &[MessageRow]) -> Result<RecordBatch, ArrowError> {
         finish([session, id, role, agent, project, content, search, bag]);
     let seq = Arc::new(seq.finish());
     let (vector, model) = (nothing("vector")?, nothing("embedding_model")?);
-    let columns =
-        vec![session, id, seq, moments(timestamp), role, agent, project, content, search, vector, model, bag];
+    let columns = vec![session, id, seq, moments(timestamp), role, agent, project, content, search, vector, model, bag];
     batch(Table::Messages, columns, origins)
 }
 

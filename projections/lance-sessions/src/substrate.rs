@@ -160,10 +160,7 @@ pub(crate) async fn retrying<T, F: Future<Output = Result<T, Error>>>(mut call: 
 }
 
 fn contended(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::CommitConflict { .. } | Error::RetryableCommitConflict { .. } | Error::TooMuchWriteContention { .. }
-    )
+    matches!(error, Error::CommitConflict { .. } | Error::RetryableCommitConflict { .. } | Error::TooMuchWriteContention { .. })
 }
 
 fn transient(error: &Error) -> bool {

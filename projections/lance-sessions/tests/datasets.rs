@@ -7,9 +7,7 @@ use commands::RealSource;
 use commands::sessions::{Recording, Sessions};
 use event_log::{Append, Change, Command, Create, Log, Options, Payload, StoreUrl};
 use events::session::{Message, Session, SessionId};
-use events::{
-    AgentId, AgentKind, DirectoryEvent, Entry, Event, EventId, HouseId, StreamName, ThreadEvent, ThreadId, Ulid,
-};
+use events::{AgentId, AgentKind, DirectoryEvent, Entry, Event, EventId, HouseId, StreamName, ThreadEvent, ThreadId, Ulid};
 use lance_sessions::{Around, Datasets, SessionsProjector, Table};
 use projector::{Copies, Live, Pace, Runner, Sink, Until, rebuild, verify};
 use tempfile::TempDir;
@@ -100,7 +98,11 @@ fn versions(copies: &Path) -> usize {
     for entry in std::fs::read_dir(copies).unwrap() {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_dir() {
-            count += if entry.file_name() == "_versions" { std::fs::read_dir(entry.path()).unwrap().count() } else { versions(&entry.path()) };
+            count += if entry.file_name() == "_versions" {
+                std::fs::read_dir(entry.path()).unwrap().count()
+            } else {
+                versions(&entry.path())
+            };
         }
     }
     count

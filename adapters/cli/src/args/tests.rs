@@ -18,7 +18,9 @@ fn the_command_line_is_well_formed_and_completions_are_made() {
 
 #[test]
 fn copies_are_reached_through_the_projections() {
-    for line in ["projections copies", "projections --json copies", "projections drop rows_v1_3 --database-url postgres://db/arbe"] {
+    for line in
+        ["projections copies", "projections --json copies", "projections drop rows_v1_3 --database-url postgres://db/arbe"]
+    {
         assert!(parse(line).is_ok_and(|verb| verb.remote().is_none() && verb.database().is_some()), "{line}");
     }
 }

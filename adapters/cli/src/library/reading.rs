@@ -41,7 +41,11 @@ pub(super) async fn get(args: Get, config: &Config, json: bool) -> anyhow::Resul
 }
 
 fn refused(error: PondError, behind: bool) -> anyhow::Error {
-    let hint = if behind { "; the datasets are behind the log: `arbe sync --only update-indexes`, or a running server, feeds them" } else { "" };
+    let hint = if behind {
+        "; the datasets are behind the log: `arbe sync --only update-indexes`, or a running server, feeds them"
+    } else {
+        ""
+    };
     match error.code {
         Code::NotFound | Code::NamespaceUnknown => NotFound(format!("{error}{hint}")).into(),
         Code::ValidationFailed | Code::VersionUnsupported => Usage(error.message).into(),
@@ -76,7 +80,10 @@ fn told(got: &GetResponse) -> anyhow::Result<String> {
         GetResponse::Message(page) => {
             page.before.iter().chain([&page.target]).chain(&page.after).try_for_each(&mut add)?;
             if page.target_parts_remaining > 0 {
-                output::note(format_args!("{} more parts; go on with --after and the id of the last", page.target_parts_remaining));
+                output::note(format_args!(
+                    "{} more parts; go on with --after and the id of the last",
+                    page.target_parts_remaining
+                ));
             }
         }
     }

@@ -33,7 +33,10 @@ async fn follow(library: &Library, datasets: &Datasets) -> anyhow::Result<()> {
     let since = Instant::now();
     while datasets.position()? < target {
         if since.elapsed() > PATIENCE {
-            bail!("the server that feeds the datasets is at position {} of {target}; see `arbe projections`", datasets.position()?);
+            bail!(
+                "the server that feeds the datasets is at position {} of {target}; see `arbe projections`",
+                datasets.position()?
+            );
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -42,7 +42,10 @@ pub(super) enum Outcome {
     New,
     /// It was there; what was said of it now changes nothing.
     Unchanged,
-    Refused { code: Code, message: String },
+    Refused {
+        code: Code,
+        message: String,
+    },
 }
 
 impl Outcome {
@@ -137,9 +140,9 @@ impl Batch {
                         Vec::new()
                     }
                     (_, None) => Vec::new(),
-                    (_, Some(content)) => {
-                        content.decode().map_err(|_| PondError::invalid("`content` is a list of parts; they may follow as events"))?
-                    }
+                    (_, Some(content)) => content
+                        .decode()
+                        .map_err(|_| PondError::invalid("`content` is a list of parts; they may follow as events"))?,
                 };
                 if self.groups.last().is_none_or(|group| group.id != id) {
                     self.groups.push(Group { id, session: None, messages: Vec::new() });
@@ -152,7 +155,9 @@ impl Batch {
                 let (session, message) = (taken(&mut event, "session_id")?, taken(&mut event, "message_id")?);
                 let group = self.groups.last_mut().filter(|group| group.id.as_str() == session);
                 let draft = group.and_then(|group| group.messages.last_mut());
-                let follows = |draft: &&mut Draft| draft.fields.get("id").is_some_and(|id| id.decode::<String>().is_ok_and(|id| id == message));
+                let follows = |draft: &&mut Draft| {
+                    draft.fields.get("id").is_some_and(|id| id.decode::<String>().is_ok_and(|id| id == message))
+                };
                 let draft = draft.filter(follows).ok_or_else(|| PondError::invalid("a part follows its message"))?;
                 draft.parts.push(Json::of(&event).map_err(|error| PondError::invalid(error.to_string()))?);
                 draft.events.push(index);
@@ -215,9 +220,10 @@ fn message(draft: &Draft) -> Result<Message, PondError> {
 fn told(error: &CommandError) -> PondError {
     match error {
         CommandError::Conflict => PondError::new(Code::Conflict, "others wrote the session at the same time; try again"),
-        CommandError::Unknown(why) => {
-            PondError::new(Code::StorageUnavailable, format!("whether it was written is not known: {why}; a repetition is harmless"))
-        }
+        CommandError::Unknown(why) => PondError::new(
+            Code::StorageUnavailable,
+            format!("whether it was written is not known: {why}; a repetition is harmless"),
+        ),
         error => PondError::new(Code::StorageUnavailable, error.to_string()),
     }
 }

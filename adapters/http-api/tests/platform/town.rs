@@ -83,7 +83,12 @@ impl Town {
         tokio::spawn(async move { runner.keep().await });
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
         let (ada, bob) = (person(&commands, "ada").await, person(&commands, "bob").await);
-        let platform = Platform { commands: commands.clone(), queries, library: None, auth: auth::Options { key: KEY, issuer: setup.issuer } };
+        let platform = Platform {
+            commands: commands.clone(),
+            queries,
+            library: None,
+            auth: auth::Options { key: KEY, issuer: setup.issuer },
+        };
         let options = http_api::Options { secret: setup.secret.map(ToOwned::to_owned), ..options() };
         let app = App::open(log.clone(), Some(platform), options).await.unwrap();
         let (url, stop) = listen(app).await;

@@ -114,7 +114,10 @@ async fn message_page(
     if found_messages.len() > 1 {
         let sessions: Vec<_> = found_messages.iter().take(10).map(|message| message.session_id.as_str()).collect();
         let sessions = sessions.join(", ");
-        return Err(PondError::invalid(format!("several sessions have a message {:?}: name one by session_id: {sessions}", id.as_str())));
+        return Err(PondError::invalid(format!(
+            "several sessions have a message {:?}: name one by session_id: {sessions}",
+            id.as_str()
+        )));
     }
     let missing = || PondError::not_found(format!("there is no message {:?}", id.as_str()));
     let target = found_messages.pop().ok_or_else(missing)?;
