@@ -209,6 +209,10 @@ impl Datasets {
 
     /// Messages of a session in order.
     pub async fn messages(&self, house: &HouseId, session: &SessionId, which: Around) -> Result<Vec<Message>, Fault> {
+        // Lance cannot look for nothing.
+        if which.at_most == Some(0) {
+            return Ok(Vec::new());
+        }
         let Some(mut scanner) = self.scan(house, Table::Messages).await? else { return Ok(Vec::new()) };
         scanner.filter(&which.filter(session)).map_err(fault)?.project(&MESSAGE).map_err(fault)?;
         let order =

@@ -174,3 +174,29 @@ pub(crate) fn told(error: Error, attempts: u32) -> DatasetError {
         error => DatasetError::Unavailable(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_passes_is_tried_again_and_what_does_not_is_told_with_its_attempts() {
+        let calls = AtomicU32::new(0);
+        let contended = || Error::too_much_write_contention("somebody else");
+        let third = retrying(|| async {
+            if calls.fetch_add(1, Ordering::Relaxed) < 2 { Err(contended()) } else { Ok(7) }
+        });
+        assert_eq!((third.await.unwrap(), calls.load(Ordering::Relaxed)), (7, 3));
+        let never: Result<(), _> = retrying(|| async { Err(contended()) }).await;
+        assert!(matches!(never, Err(DatasetError::Conflict { attempts: ATTEMPTS })), "{never:?}");
+        calls.store(0, Ordering::Relaxed);
+        let wrong: Result<(), _> = retrying(|| async {
+            calls.fetch_add(1, Ordering::Relaxed);
+            Err(Error::invalid_input("no such column"))
+        })
+        .await;
+        assert!(matches!(wrong, Err(DatasetError::Unavailable(_))) && calls.load(Ordering::Relaxed) == 1, "{wrong:?}");
+    }
+}

@@ -1,5 +1,7 @@
 //! The datasets on a real log in memory and in a real directory.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::sync::Arc;
 

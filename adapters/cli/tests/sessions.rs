@@ -1,0 +1,215 @@
+//! Datasets of sessions beside a running server and without one: fed, read, rebuilt and verified with the binary as people run it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use postgres_rows::ClusterOptions;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+#[path = "../../../projections/postgres-rows/tests/rows/missing.rs"]
+mod missing;
+
+struct Site {
+    data: TempDir,
+}
+
+impl Site {
+    fn new() -> Self {
+        let data = tempfile::Builder::new().prefix("sessions-").tempdir_in("/tmp").unwrap();
+        std::fs::set_permissions(data.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        Self { data }
+    }
+
+    fn arbe(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_arbe"));
+        command.args(args).env_clear().env("HOME", "/nonexistent").env("ARBE_DATA_DIR", self.data.path());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.arbe(args).output().unwrap()
+    }
+
+    fn json(&self, args: &[&str]) -> Vec<Value> {
+        let done = self.run(&[args, &["--json"]].concat());
+        assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn sync(&self, more: &[&str]) -> Value {
+        let from = fixtures("pi");
+        self.json(&[&["sync", "--client", "pi", "--from", from.to_str().unwrap()], more].concat()).remove(0)
+    }
+}
+
+fn fixtures(client: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sessions").join(client)
+}
+
+/// Versions of all tables.
+fn versions(directory: &Path) -> usize {
+    let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap).filter(|it| it.file_type().unwrap().is_dir());
+    entries
+        .map(|entry| match entry.file_name() == "_versions" {
+            true => std::fs::read_dir(entry.path()).unwrap().count(),
+            false => versions(&entry.path()),
+        })
+        .sum()
+}
+
+#[test]
+fn synced_sessions_are_rows_that_can_be_read_and_a_second_sync_writes_no_version() {
+    let site = Site::new();
+    let messages = site.sync(&[])["clients"]["pi"]["messages"].as_u64().unwrap();
+    let status = &site.json(&["status"])[0];
+    assert_eq!(status["tables"]["messages"]["rows"], messages);
+    assert_eq!((&status["tables"]["messages"]["unindexed"], &status["clients"]["pi"]), (&json!(0), &json!(5)));
+    let before = versions(&site.data.path().join("lance"));
+    site.sync(&["--all"]);
+    assert_eq!(versions(&site.data.path().join("lance")), before);
+
+    let session = site.json(&["sessions"])[0]["session"].as_str().unwrap().to_owned();
+    let (mut told, mut after) = (Vec::new(), Vec::new());
+    loop {
+        let line: Vec<&str> = ["get", &session, "--mode", "verbatim"].into_iter().chain(after.iter().map(String::as_str)).collect();
+        let page = site.json(&line).remove(0);
+        told.extend(page["messages"].as_array().unwrap().clone());
+        if page["messages_remaining"] == 0 {
+            break;
+        }
+        after = vec!["--after".to_owned(), told.last().unwrap()["id"].as_str().unwrap().to_owned()];
+    }
+    let complete = site.json(&["get", &session, "--mode", "complete"]).remove(0);
+    assert_eq!(complete["messages"].as_array().unwrap().len(), told.len());
+    let said = site.json(&["get", &session]).remove(0);
+    assert!(said["messages"].as_array().unwrap().len() < told.len() && said["messages"][0]["text"].is_string());
+    let id = said["messages"][0]["id"].as_str().unwrap();
+    let message = site.json(&["get", &session, "--message", id, "--context", "1"]).remove(0);
+    assert_eq!((message["target"]["id"].as_str().unwrap(), message["after"].as_array().unwrap().len()), (id, 1));
+    assert!(message["target"]["parts"][0]["type"].is_string());
+    let alone = site.json(&["get", &session, "--message", id, "--context", "0"]).remove(0);
+    assert_eq!((&alone["before"], &alone["after"]), (&json!([]), &json!([])));
+    assert_eq!(site.run(&["get", "no such session"]).status.code(), Some(3));
+    assert_eq!(site.run(&["get", &session, "--after", "nothing"]).status.code(), Some(2));
+}
+
+#[test]
+fn stages_are_done_alone_or_left_out_and_damage_is_found_and_mended() {
+    let site = Site::new();
+    site.sync(&["--skip", "update-indexes"]);
+    assert_eq!(site.json(&["status"])[0]["tables"]["messages"]["rows"], 0);
+    let session = site.json(&["sessions"])[0]["session"].as_str().unwrap().to_owned();
+    let behind = site.run(&["get", &session]);
+    assert!(String::from_utf8_lossy(&behind.stderr).contains("behind the log"), "{behind:?}");
+    site.json(&["sync", "--only", "update-indexes"]);
+    assert!(site.json(&["status"])[0]["tables"]["messages"]["rows"].as_u64().unwrap() > 0);
+    assert_eq!(site.json(&["verify", "sessions"])[0]["equal"], true);
+    let live = std::fs::read_to_string(site.data.path().join("lance/live")).unwrap();
+    let copy = site.data.path().join("lance").join(live.trim());
+    let house = std::fs::read_dir(&copy).unwrap().map(Result::unwrap).find(|it| it.path().is_dir()).unwrap().path();
+    std::fs::remove_dir_all(house.join("parts.lance")).unwrap();
+    assert_eq!(site.run(&["verify", "sessions"]).status.code(), Some(5));
+    assert_eq!(site.json(&["rebuild", "sessions"])[0]["live"], true);
+    assert_eq!(site.json(&["verify", "sessions"])[0]["equal"], true);
+}
+
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-INT", &self.process.id().to_string()]).status();
+        let _ = self.process.wait();
+    }
+}
+
+impl Server {
+    fn start(site: &Site) -> Option<Self> {
+        missing::unless_missing(ClusterOptions::default().check())?;
+        let mut command = site.arbe(&["serve", "--listen", "127.0.0.1:0", "--log-level", "error"]);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut greeting = BufReader::new(process.stdout.take().unwrap()).lines();
+        let line = greeting.next().unwrap().unwrap();
+        let url = line.split([' ', ',']).find(|word| word.starts_with("http://")).unwrap().to_owned();
+        Some(Self { process, url })
+    }
+
+    async fn post(&self, site: &Site, path: &str, body: &Value) -> (u16, Value) {
+        let token = std::fs::read_to_string(site.data.path().join("owner-token")).unwrap();
+        let request = reqwest::Client::new().post(format!("{}{path}", self.url)).bearer_auth(token.trim());
+        let response = request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap();
+        assert!(response.headers().contains_key("x-pond-request-id"));
+        let status = response.status().as_u16();
+        (status, serde_json::from_str(&response.text().await.unwrap()).unwrap())
+    }
+}
+
+fn batch(text: &str) -> Value {
+    json!({ "protocol_version": 1, "events": [
+        { "kind": "session", "id": "s1", "source_agent": "mine", "project": "/p", "created_at": "2026-01-01T00:00:00Z" },
+        { "kind": "message", "session_id": "s1", "id": "m1", "role": "user", "timestamp": "2026-01-01T00:00:01Z" },
+        { "kind": "part", "session_id": "s1", "message_id": "m1", "id": "p1", "type": "text", "provenance": "conversational", "text": text },
+        { "kind": "message", "session_id": "s1", "id": "m2", "role": "tool", "timestamp": "2026-01-01T00:00:02Z" },
+        { "kind": "part", "session_id": "s1", "message_id": "m2", "id": "p1", "type": "text", "provenance": "injected", "text": "no" },
+        { "kind": "part", "session_id": "s1", "message_id": "m9", "id": "p1", "type": "text", "provenance": "injected", "text": "no" },
+        { "kind": "message", "session_id": "s2", "id": "m1", "role": "user", "timestamp": "2026-01-01T00:00:01Z", "content": [] },
+        { "kind": "other" },
+    ]})
+}
+
+#[tokio::test]
+async fn what_is_ingested_over_http_is_read_over_http_and_refused_rows_do_not_hold_up_others() {
+    let site = Site::new();
+    let Some(server) = Server::start(&site) else { return };
+    let (status, done) = server.post(&site, "/v1/ingest", &batch("good morning")).await;
+    assert_eq!((status, &done["new"], &done["refused"]), (200, &json!(3), &json!(5)), "{done}");
+    let told: Vec<_> = done["results"].as_array().unwrap().iter().map(|row| row["status"].as_str().unwrap()).collect();
+    assert_eq!(told, ["new", "new", "new", "refused", "refused", "refused", "refused", "refused"]);
+    let (_, again) = server.post(&site, "/v1/ingest", &batch("good evening")).await;
+    assert_eq!((&again["new"], &again["unchanged"]), (&json!(0), &json!(3)), "{again}");
+
+    let get = json!({ "protocol_version": 1, "session_id": "s1" });
+    let since = Instant::now();
+    let page = loop {
+        let (status, page) = server.post(&site, "/v1/get", &get).await;
+        if status == 200 {
+            break page;
+        }
+        assert!(status == 404 && since.elapsed() < Duration::from_secs(20), "{page}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!((&page["messages"][0]["text"], &page["messages_remaining"]), (&json!("good morning"), &json!(0)));
+    let cases = [
+        (json!({ "protocol_version": 2, "session_id": "s1" }), 400, "version_unsupported"),
+        (json!({ "protocol_version": 1, "session_id": "s1", "namespace": "not-mine" }), 403, "namespace_unknown"),
+        (json!({ "protocol_version": 1, "session_id": "s9" }), 404, "not_found"),
+        (json!({ "protocol_version": 1, "session": "s1" }), 400, "validation_failed"),
+        (json!([]), 400, "validation_failed"),
+    ];
+    for (body, status, code) in cases {
+        let (got, answer) = server.post(&site, "/v1/get", &body).await;
+        assert_eq!((got, answer["error"]["code"].as_str()), (status, Some(code)), "{body}");
+    }
+    let nobody = reqwest::Client::new().post(format!("{}/v1/get", server.url)).body("{}").send().await.unwrap();
+    assert_eq!(nobody.status().as_u16(), 401);
+    let mut differing = batch("x");
+    differing["events"][0]["project"] = json!("/other");
+    let (_, refused) = server.post(&site, "/v1/ingest", &differing).await;
+    assert_eq!(refused["results"][0]["status"], "refused", "the project of a session does not change");
+
+    // A sync beside the server waits until the server has fed the datasets.
+    site.sync(&[]);
+    let projections = site.json(&["projections"]);
+    let names: Vec<_> = projections.iter().flat_map(|row| row["name"].as_str()).collect();
+    assert!(names.contains(&"rows") && names.contains(&"sessions"), "{projections:?}");
+    assert_eq!(site.json(&["verify", "sessions"])[0]["equal"], true);
+}
