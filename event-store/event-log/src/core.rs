@@ -92,6 +92,9 @@ pub(crate) struct Core {
     pub(crate) heard: Mutex<Instant>,
     /// Slot bytes that went by since the last checkpoint.
     pub(crate) unsaved: AtomicU64,
+    /// The slot and the size of the last checkpoint.
+    pub(crate) saved: AtomicU64,
+    pub(crate) saved_bytes: AtomicU64,
 }
 
 pub(crate) const FETCH_ATTEMPTS: u32 = 4;

@@ -1,7 +1,7 @@
 //! Makes packs and checkpoints in the background. Everything it writes can be deleted; nothing is lost but time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use object_store::ObjectStoreExt;
@@ -22,6 +22,10 @@ const MERGE_BYTES: u64 = 32 << 20;
 /// A start replays at most this many packs' worth of slots, or reads about as many bytes as a checkpoint has.
 const CHECKPOINT_PACKS: u64 = 4;
 const CHECKPOINT_PACKS_MAX: u64 = 64;
+/// A start that reads this many bytes of slots, or as many as the checkpoint has, is quick.
+const QUICK_BYTES: u64 = 4 << 20;
+/// How many times its bytes go by before a small checkpoint is worth another.
+const WORTH: u64 = 16;
 /// Packs that may be waiting to be made while the log is busy, and bytes of slots since the last checkpoint.
 const BACKLOG_PACKS: u64 = 16;
 const BACKLOG_BYTES: u64 = 256 << 20;
@@ -31,17 +35,14 @@ const REST: Duration = Duration::from_millis(200);
 pub(crate) struct Keeper {
     core: Arc<Core>,
     pack_slots: u64,
-    saved: AtomicU64,
-    saved_bytes: AtomicU64,
     /// One maker at a time.
     busy: Mutex<()>,
 }
 
 impl Keeper {
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        let saved = core.state.read().chain.next;
         let pack_slots = core.store.slots.pace().pack.max(1);
-        Self { core, pack_slots, saved: AtomicU64::new(saved), saved_bytes: AtomicU64::new(0), busy: Mutex::new(()) }
+        Self { core, pack_slots, busy: Mutex::new(()) }
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
@@ -70,17 +71,26 @@ impl Keeper {
         let _busy = self.busy.lock().await;
         while self.pack_next().await? {}
         while self.merge_next().await? {}
-        let slots = self.core.state.read().chain.next.saturating_sub(self.saved.load(Ordering::Relaxed));
-        let worth_it = self.core.unsaved.load(Ordering::Relaxed) >= self.saved_bytes.load(Ordering::Relaxed);
+        let slots = self.unsaved_slots();
+        let worth_it = self.core.unsaved.load(Ordering::Relaxed) >= self.core.saved_bytes.load(Ordering::Relaxed);
         if slots >= CHECKPOINT_PACKS_MAX * self.pack_slots || (slots >= CHECKPOINT_PACKS * self.pack_slots && worth_it) {
             self.checkpoint().await?;
         }
         Ok(())
     }
 
+    fn unsaved_slots(&self) -> u64 {
+        self.core.state.read().chain.next.saturating_sub(self.core.saved.load(Ordering::Relaxed))
+    }
+
+    /// For the next start. Who opens the log often and writes little each time would write checkpoints more than anything else, so the
+    /// last one stays while a start from it is quick.
     pub(crate) async fn checkpoint_now(&self) {
         let _busy = self.busy.lock().await;
-        if self.core.state.read().chain.next == self.saved.load(Ordering::Relaxed) {
+        let (slots, bytes) = (self.unsaved_slots(), self.core.unsaved.load(Ordering::Relaxed));
+        let saved = self.core.saved_bytes.load(Ordering::Relaxed);
+        let quick = saved.saturating_mul(WORTH).min(saved.max(QUICK_BYTES));
+        if slots == 0 || (slots < self.pack_slots && bytes < quick) {
             return;
         }
         if let Err(error) = self.checkpoint().await {
@@ -119,8 +129,8 @@ impl Keeper {
     async fn add_pack(&self, pack: PackRef, builder: &mut pack::Builder) -> Result<(), FetchError> {
         let path = pack::path(pack.from, pack.to);
         let found = get_object(self.core.store.objects.as_ref(), &path).await?;
-        match found.as_ref().map(pack::decode) {
-            Some(Ok(records)) => records.iter().for_each(|record| builder.add(record)),
+        match found.as_ref().map(|bytes| builder.add_pack(bytes)) {
+            Some(Ok(())) => {}
             other => {
                 tracing::error!(key = %path, error = ?other.map(Result::err), "pack unusable, reading its slots instead");
                 for n in pack.from..pack.to {
@@ -177,8 +187,8 @@ impl Keeper {
         put_once(objects, &checkpoint::path(n), bytes).await?;
         let latest = Path::from(checkpoint::LATEST);
         objects.put(&latest, n.to_string().into()).await.map_err(|error| StoreError::transient(&latest, error))?;
-        let before = self.saved.swap(n, Ordering::Relaxed);
-        self.saved_bytes.store(size, Ordering::Relaxed);
+        let before = self.core.saved.swap(n, Ordering::Relaxed);
+        self.core.saved_bytes.store(size, Ordering::Relaxed);
         self.core.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(slot = n, bytes = size, before, "checkpoint written");
         Ok(())

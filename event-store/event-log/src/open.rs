@@ -1,7 +1,7 @@
 //! Opening a log: the latest checkpoint, then every slot after it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
@@ -73,6 +73,8 @@ impl Core {
             let cursor = Cursor { next: state.chain.next, digest: state.chain.digest };
             match chain_at(self, cursor).await {
                 Ok(_) => {
+                    self.saved.store(state.chain.next, Ordering::Relaxed);
+                    self.saved_bytes.store(bytes.len() as u64, Ordering::Relaxed);
                     self.head.send_replace(state.chain.next);
                     *self.state.write() = state;
                     return Ok(());
@@ -150,7 +152,7 @@ impl Core {
         for stream in state.mortal.iter().filter_map(|name| state.stream(name)) {
             if let Some(ttl) = stream.head.config.ttl_seconds {
                 let unseen = stream.head.touched.saturating_add(crate::log::renew_after(ttl)).min(now);
-                stream.last_read.fetch_max(unseen, std::sync::atomic::Ordering::Relaxed);
+                stream.last_read.fetch_max(unseen, Ordering::Relaxed);
             }
         }
     }
@@ -170,6 +172,8 @@ impl Core {
             counters: Counters::default(),
             heard: Mutex::new(Instant::now()),
             unsaved: AtomicU64::new(0),
+            saved: AtomicU64::new(0),
+            saved_bytes: AtomicU64::new(0),
         }
     }
 }

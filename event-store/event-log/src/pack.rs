@@ -49,14 +49,39 @@ pub(crate) fn range(path: &Path) -> Option<(u64, u64)> {
 /// Collects appends, in log order, and turns them into a pack.
 #[derive(Debug, Default)]
 pub struct Builder {
-    streams: BTreeMap<(Arc<str>, u64), Vec<Record>>,
+    streams: BTreeMap<(Arc<str>, u64), Vec<Part>>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Record(Record),
+    /// Of another pack. Opened when its turn comes, so that no more than one is open at a time.
+    Block(Bytes),
 }
 
 impl Builder {
     pub fn add(&mut self, record: &Record) {
         if let Op::Appended(appended) = &record.op {
-            self.streams.entry((record.stream.clone(), appended.generation)).or_default().push(record.clone());
+            let part = Part::Record(record.clone());
+            self.streams.entry((record.stream.clone(), appended.generation)).or_default().push(part);
         }
+    }
+
+    /// Takes what another pack holds: all of it, or nothing if any of it is damaged.
+    pub(crate) fn add_pack(&mut self, pack: &Bytes) -> Result<(), DecodeError> {
+        let index = decode_index(pack)?;
+        let blocks = |entry: &Entry| -> Result<Vec<Part>, DecodeError> {
+            let block = |block: &Block| {
+                let bytes = block.slice(pack)?;
+                decode_block(&bytes).map(|_| Part::Block(bytes))
+            };
+            entry.blocks.iter().map(block).collect()
+        };
+        let parts: Vec<_> = index.iter().map(blocks).collect::<Result<_, _>>()?;
+        for (entry, parts) in index.into_iter().zip(parts) {
+            self.streams.entry((entry.stream, entry.generation)).or_default().extend(parts);
+        }
+        Ok(())
     }
 
     #[must_use]
@@ -78,7 +103,8 @@ impl Builder {
 
 /// A pack half made.
 struct Packing {
-    streams: std::collections::btree_map::IntoIter<(Arc<str>, u64), Vec<Record>>,
+    streams: std::collections::btree_map::IntoIter<(Arc<str>, u64), Vec<Part>>,
+    parts: std::vec::IntoIter<Part>,
     records: std::vec::IntoIter<Record>,
     out: Vec<u8>,
     index: Vec<Entry>,
@@ -87,20 +113,37 @@ struct Packing {
 impl Packing {
     fn new(builder: Builder) -> Self {
         let (streams, index) = (builder.streams.into_iter(), Vec::new());
-        Self { streams, records: Vec::new().into_iter(), out: Vec::new(), index }
+        Self { streams, parts: Vec::new().into_iter(), records: Vec::new().into_iter(), out: Vec::new(), index }
+    }
+
+    /// The next of the stream at hand.
+    fn record(&mut self) -> Option<Record> {
+        loop {
+            if let Some(record) = self.records.next() {
+                return Some(record);
+            }
+            match self.parts.next()? {
+                Part::Record(record) => return Some(record),
+                Part::Block(bytes) => self.records = decode_block(&bytes).expect("it was opened when it was taken").into_iter(),
+            }
+        }
     }
 
     /// Writes the next block; false when there is none.
     fn step(&mut self) -> bool {
-        if self.records.as_slice().is_empty() {
-            let Some(((stream, generation), records)) = self.streams.next() else { return false };
+        let first = loop {
+            if let Some(record) = self.record() {
+                break record;
+            }
+            let Some(((stream, generation), parts)) = self.streams.next() else { return false };
             self.index.push(Entry { stream, generation, blocks: Vec::new() });
-            self.records = records.into_iter();
-        }
-        let start = self.records.as_slice().first().map_or(0, first_of);
+            self.parts = parts.into_iter();
+        };
+        let start = first_of(&first);
         let mut raw = Vec::new();
+        first.encode(&mut raw);
         while raw.len() < BLOCK_BYTES
-            && let Some(record) = self.records.next()
+            && let Some(record) = self.record()
         {
             record.encode(&mut raw);
         }
@@ -243,6 +286,26 @@ mod tests {
         records.iter().for_each(|r| builder.add(r));
         let (bytes, index) = builder.finish();
         (bytes, index, records)
+    }
+
+    #[test]
+    fn packs_become_the_pack_that_their_records_would_have_made() {
+        let records: Vec<_> =
+            (0..200).map(|n| append(["a", "b", "c"][n as usize % 3], 1, n, &format!("{n}").repeat(3_000))).collect();
+        let of = |records: &[Record]| {
+            let mut builder = Builder::default();
+            records.iter().for_each(|record| builder.add(record));
+            builder.finish()
+        };
+        let mut merged = Builder::default();
+        records.chunks(50).for_each(|part| merged.add_pack(&of(part).0).unwrap());
+        assert_eq!(merged.finish(), of(&records));
+
+        let mut damaged = of(&records[..50]).0.to_vec();
+        damaged[40] ^= 1;
+        let mut builder = Builder::default();
+        assert!(builder.add_pack(&damaged.into()).is_err());
+        assert_eq!(builder.finish(), of(&[]));
     }
 
     #[test]

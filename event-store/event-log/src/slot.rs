@@ -7,8 +7,8 @@ use crate::record::Record;
 
 pub type Digest = [u8; 32];
 
-/// Bodies below this are not worth the compressor's time.
-const COMPRESS_FROM: usize = 32 << 10;
+/// Bodies below this are not worth the compressor's time: they are a page on the disk, whatever becomes of them.
+const COMPRESS_FROM: usize = 4 << 10;
 const COMPRESSION_LEVEL: i32 = 1;
 /// No writer makes a larger body; a decoder refuses to allocate one.
 const BODY_MAX: usize = 64 << 20;
@@ -58,7 +58,7 @@ pub struct Slot {
 /// Encodes a slot; the digest over all of it is its last 32 bytes.
 #[must_use]
 pub fn encode(header: &Header, records: &[Record]) -> Bytes {
-    let mut body = Vec::with_capacity(records.len() * 64);
+    let mut body = Vec::with_capacity(weight(records));
     for record in records {
         record.encode(&mut body);
     }

@@ -12,8 +12,8 @@ const FRAME_HEADER: u64 = 8;
 const BLOCK: usize = 4096;
 const STRIDE: usize = 256 << 10;
 const WINDOW: usize = 1 << 20;
-/// Zeros written ahead of the frames, so that a commit overwrites allocated blocks and the sync moves no metadata. The busier a file
-/// has been, the longer its runway: a quarter of what it holds, between these.
+/// Zeros written ahead of the frames, so that a commit overwrites allocated blocks and the sync moves no metadata. The busier a writer
+/// has been, the longer its runway: a quarter of what it wrote to the file, between these.
 const RUNWAY_MIN: u64 = 512 << 10;
 const RUNWAY_MAX: u64 = 8 << 20;
 /// No slot is larger; a broken length is not believed.
@@ -28,6 +28,8 @@ pub(super) struct Segment {
     end: u64,
     /// Bytes of the file that are allocated.
     allocated: u64,
+    /// Bytes of frames appended from here.
+    written: u64,
     path: PathBuf,
 }
 
@@ -57,7 +59,7 @@ impl Segment {
             Err(error) => return Err(error),
         };
         let allocated = file.metadata()?.len();
-        Ok(Some(Self { file, first, starts: Vec::new(), end: 0, allocated, path: path.to_owned() }))
+        Ok(Some(Self { file, first, starts: Vec::new(), end: 0, allocated, written: 0, path: path.to_owned() }))
     }
 
     pub(super) fn create(path: &Path, first: u64) -> io::Result<Self> {
@@ -67,7 +69,7 @@ impl Segment {
             File::open(parent)?.sync_all()?;
         }
         let allocated = file.metadata()?.len();
-        Ok(Self { file, first, starts: Vec::new(), end: 0, allocated, path: path.to_owned() })
+        Ok(Self { file, first, starts: Vec::new(), end: 0, allocated, written: 0, path: path.to_owned() })
     }
 
     /// Walks forward to slot `n` if it is not known yet, over acknowledged frames by their length alone. A frame that is given out
@@ -205,7 +207,7 @@ impl Segment {
     }
 
     fn runway(&self) -> u64 {
-        (self.end / 4).clamp(RUNWAY_MIN, RUNWAY_MAX)
+        (self.written / 4).clamp(RUNWAY_MIN, RUNWAY_MAX)
     }
 
     /// Time to lay the next runway.
@@ -230,6 +232,7 @@ impl Segment {
         self.file.write_all_at(&frame, self.end)?;
         self.file.sync_data()?;
         self.allocated = self.allocated.max(end);
+        self.written += u64::from(len);
         self.push(u64::from(len));
         Ok(end)
     }
