@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use event_log::{Change, Create, Expect, From as ReadFrom, Log, Offset, Payload, Rejection as Refused, SubmitError, command_id};
+use events::house::{Created, Renamed};
 use events::session::{Message, Session, SessionId};
-use events::{Entry, Event, EventId, HouseId, SessionEvent, SessionKey, StreamName, Ulid};
+use events::{Entry, Event, EventId, HouseEvent, HouseId, SessionEvent, SessionKey, StreamName, Ulid};
 
 use crate::error::CommandError;
 use crate::source::Source;
@@ -16,7 +17,7 @@ mod decide;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Known, Recording, Refusal, Row, Rows, decide};
+pub use decide::{Known, Recording, Refusal, Row, Rows, decide, weight};
 
 /// What one commit carries, unless a single message is larger.
 const CHUNK: usize = 512 << 10;
@@ -67,7 +68,7 @@ impl Sessions {
     async fn known(&self, stream: &StreamName) -> Result<Known, CommandError> {
         let mut known = Known::default();
         self.log.refreshed().await.map_err(|error| unavailable(&error))?;
-        self.each(stream, |event| known.add(event)).await?;
+        self.each(stream, |event| known.add(&event)).await?;
         Ok(known)
     }
 
@@ -101,50 +102,82 @@ impl Sessions {
             {
                 continue;
             }
-            let page = self.page(&name, 0, 1).await?;
-            if let Some(SessionEvent::Recorded(it)) = page.into_iter().next() {
+            let first = self.first(&name).await?.map(|entry| entry.event()).transpose().map_err(|error| unavailable(&error))?;
+            if let Some(Event::Session(SessionEvent::Recorded(it))) = first {
                 sessions.push(it.session);
             }
         }
         Ok(sessions)
     }
 
+    /// The houses with their names, out of their own streams: the rest of the log is not read for it.
+    pub async fn houses(&self) -> Result<Vec<(HouseId, String)>, CommandError> {
+        self.log.refreshed().await.map_err(|error| unavailable(&error))?;
+        let mut houses = Vec::new();
+        for stream in self.log.stream_names("arbe-house-") {
+            let Some(StreamName::House(house)) = StreamName::parse(&stream) else { continue };
+            let mut name = None;
+            self.events(&stream, |event| {
+                if let Event::House(HouseEvent::Created(Created { name: now, .. }) | HouseEvent::Renamed(Renamed { name: now })) =
+                    event
+                {
+                    name = Some(now);
+                }
+                Ok(())
+            })
+            .await?;
+            houses.extend(name.map(|name| (house, name)));
+        }
+        Ok(houses)
+    }
+
     async fn each(&self, stream: &StreamName, mut each: impl FnMut(SessionEvent)) -> Result<(), CommandError> {
         let name = stream.to_string();
-        let Some(tail) = self.log.with_stream(&name, |stream| stream.head.tail) else { return Ok(()) };
+        self.events(&name, |event| session_event(&name, event).map(&mut each)).await
+    }
+
+    async fn events(&self, name: &str, mut each: impl FnMut(Event) -> Result<(), CommandError>) -> Result<(), CommandError> {
+        self.entries(name, |entry| each(entry.event().map_err(|error| unavailable(&error))?)).await
+    }
+
+    /// Every entry of a platform stream; none if there is no such stream.
+    pub async fn entries(&self, name: &str, mut each: impl FnMut(Entry) -> Result<(), CommandError>) -> Result<(), CommandError> {
+        let Some(tail) = self.log.with_stream(name, |stream| stream.head.tail) else { return Ok(()) };
         let mut at = 0;
         while at < tail {
-            let page = self.page(&name, at, READ_BYTES).await?;
+            let page = self.page(name, at, READ_BYTES).await?;
             if page.is_empty() {
                 return Err(CommandError::Unavailable(format!("{name} ends at {at} before its tail {tail}")));
             }
             at += page.len() as u64;
-            page.into_iter().for_each(&mut each);
+            page.into_iter().try_for_each(&mut each)?;
         }
         Ok(())
     }
 
-    async fn page(&self, name: &str, at: u64, bytes: usize) -> Result<Vec<SessionEvent>, CommandError> {
+    /// The first entry of a platform stream.
+    pub async fn first(&self, name: &str) -> Result<Option<Entry>, CommandError> {
+        if self.log.with_stream(name, |stream| stream.head.tail).is_none_or(|tail| tail == 0) {
+            return Ok(None);
+        }
+        Ok(self.page(name, 0, 1).await?.into_iter().next())
+    }
+
+    async fn page(&self, name: &str, at: u64, bytes: usize) -> Result<Vec<Entry>, CommandError> {
         let from = ReadFrom::At(Offset { generation: 0, position: at });
         let page = self.log.read(name, from, bytes).await.map_err(|error| unavailable(&error))?;
         let text = [b"[".as_slice(), &page.chunks.join(&b','), b"]"].concat();
-        let entries: Vec<Entry> = serde_json::from_slice(&text).map_err(|error| unavailable(&error))?;
-        let event = |entry: &Entry| match entry.event() {
-            Ok(Event::Session(event)) => Ok(event),
-            Ok(_) => Err(CommandError::Unavailable(format!("{name} holds {}", entry.kind))),
-            Err(error) => Err(unavailable(&error)),
-        };
-        entries.iter().map(event).collect()
+        serde_json::from_slice(&text).map_err(|error| unavailable(&error))
     }
 
     /// `None`: somebody else wrote first.
-    async fn append(&self, stream: &StreamName, tail: Option<u64>, events: &[SessionEvent]) -> Result<Option<u64>, CommandError> {
+    async fn append(&self, stream: &StreamName, tail: Option<u64>, events: &[Event]) -> Result<Option<u64>, CommandError> {
         let name: Arc<str> = stream.to_string().into();
         let ts = self.source.now_ms();
         let (mut expected, mut position) = (tail, self.log.position());
         let mut texts = events.iter().zip(tail.unwrap_or_default()..).map(|(event, seq)| {
             let id = EventId(Ulid(command_id(&["session event", &name, &seq.to_string()])));
-            Entry::of(id, ts, None, &event.clone().into()).to_json()
+            Entry::of(id, ts, None, event).to_json()
         });
         let mut next = texts.next();
         while next.is_some() {
@@ -177,27 +210,54 @@ pub struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
+    /// As it was recorded first, and stays.
+    #[must_use]
+    pub fn session(&self) -> Option<&Session> {
+        self.known.session.as_ref()
+    }
+
     /// Appends what is new.
     pub async fn record(&mut self, mut recording: Recording) -> Result<Recorded, CommandError> {
-        let log = &self.sessions.log;
-        let rows = decide(&self.known, &recording).1;
+        let (log, id) = (&self.sessions.log, recording.session_id.clone());
+        let mut rows = decide(&self.known, &recording);
         for (message, row) in recording.messages.iter_mut().zip(&rows.messages) {
             if *row == Row::New {
                 blobs::store(log, message).await?;
             }
         }
+        let mut events = recording.into_events(&rows);
         for _ in 0..TRIES {
-            let (events, rows) = decide(&self.known, &recording);
             if events.is_empty() {
                 return Ok(Recorded { position: log.position(), rows });
             }
             if let Some(position) = self.sessions.append(&self.stream, self.known.tail, &events).await? {
-                events.into_iter().for_each(|event| self.known.add(event));
+                self.add(&events);
                 return Ok(Recorded { position, rows });
             }
             self.known = self.sessions.known(&self.stream).await?;
+            let left = Recording::of(id.clone(), events);
+            let again = decide(&self.known, &left);
+            events = left.into_events(&again);
+            rows.settle(again);
         }
         Err(CommandError::Conflict)
+    }
+
+    fn add(&mut self, events: &[Event]) {
+        for event in events {
+            if let Event::Session(event) = event {
+                self.known.add(event);
+            }
+        }
+    }
+}
+
+fn session_event(stream: &str, event: Event) -> Result<SessionEvent, CommandError> {
+    match event {
+        Event::Session(event) => Ok(event),
+        other @ (Event::Content(_) | Event::Thread(_) | Event::Dispatch(_) | Event::House(_) | Event::Directory(_)) => {
+            Err(CommandError::Unavailable(format!("{stream} holds {}", other.kind())))
+        }
     }
 }
 

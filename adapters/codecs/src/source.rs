@@ -12,7 +12,9 @@ use crate::seam::{Record, VALUE_MAX};
 use crate::value::{Reader, Value};
 
 /// More than any client writes on one line; what is longer is skipped without being held.
-pub const LINE_MAX: u64 = 128 << 20;
+pub const LINE_MAX: u64 = 64 << 20;
+/// What is kept for the next line.
+const BUFFER: usize = 1 << 20;
 
 /// The files of one session and of those that hang on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +125,7 @@ impl Records {
     fn read_line(&mut self) {
         let Some(from) = self.from.as_mut() else { return };
         self.buffer.clear();
+        self.buffer.shrink_to(BUFFER);
         self.line += 1;
         match from.by_ref().take(LINE_MAX).read_until(b'\n', &mut self.buffer) {
             Ok(0) => self.from = None,

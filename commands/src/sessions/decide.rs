@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use events::SessionEvent;
-use events::session::{Incoherent, Message, MessageId, MessageRecorded, Recorded, Session, SessionId};
+use events::session::{BodyRef, Content, Data, Incoherent, Message, MessageId, MessageRecorded, Recorded, Session, SessionId};
+use events::{Event, SessionEvent};
 
 /// Bytes of one message with its parts, less what its files hold.
 const MESSAGE_MAX: usize = 64 << 20;
@@ -27,12 +27,12 @@ pub struct Known {
 }
 
 impl Known {
-    pub(super) fn add(&mut self, event: SessionEvent) {
+    pub(super) fn add(&mut self, event: &SessionEvent) {
         *self.tail.get_or_insert(0) += 1;
         match event {
-            SessionEvent::Recorded(it) => self.session = self.session.take().or(Some(it.session)),
+            SessionEvent::Recorded(it) => self.session = self.session.take().or_else(|| Some(it.session.clone())),
             SessionEvent::MessageRecorded(it) => {
-                self.messages.insert(it.message.id);
+                self.messages.insert(it.message.id.clone());
             }
         }
     }
@@ -64,13 +64,20 @@ pub enum Refusal {
     TooLarge(usize),
 }
 
-#[must_use]
-pub fn decide(known: &Known, recording: &Recording) -> (Vec<SessionEvent>, Rows) {
-    let mut events = Vec::new();
-    let session = session_row(known, recording);
-    if let (Row::New, Some(session)) = (&session, &recording.session) {
-        events.push(SessionEvent::Recorded(Recorded { session: session.clone() }));
+impl Rows {
+    /// What was new may have been written by somebody else since; the rest stays as it was told.
+    pub(super) fn settle(&mut self, again: Self) {
+        if self.session == Row::New {
+            self.session = again.session;
+        }
+        let new = self.messages.iter_mut().filter(|row| **row == Row::New);
+        new.zip(again.messages).for_each(|(row, again)| *row = again);
     }
+}
+
+#[must_use]
+pub fn decide(known: &Known, recording: &Recording) -> Rows {
+    let session = session_row(known, recording);
     let mut given = HashSet::new();
     let mut message_row = |message: &Message| {
         if let Row::Refused(refusal) = &session {
@@ -81,14 +88,35 @@ pub fn decide(known: &Known, recording: &Recording) -> (Vec<SessionEvent>, Rows)
         }
         match size(message) {
             size if size > MESSAGE_MAX => Row::Refused(Refusal::TooLarge(size)),
-            _ => {
-                events.push(SessionEvent::MessageRecorded(MessageRecorded { message: message.clone() }));
-                Row::New
-            }
+            _ => Row::New,
         }
     };
     let messages = recording.messages.iter().map(&mut message_row).collect();
-    (events, Rows { session, messages })
+    Rows { session, messages }
+}
+
+impl Recording {
+    /// What is new of it, as events.
+    pub(super) fn into_events(self, rows: &Rows) -> Vec<Event> {
+        let session = self.session.filter(|_| rows.session == Row::New);
+        let session = session.map(|session| SessionEvent::Recorded(Recorded { session }));
+        let new = self.messages.into_iter().zip(&rows.messages).filter(|(_, row)| **row == Row::New);
+        let messages = new.map(|(message, _)| SessionEvent::MessageRecorded(MessageRecorded { message }));
+        session.into_iter().chain(messages).map(Event::from).collect()
+    }
+
+    /// What was to be written, as a recording again.
+    pub(super) fn of(session_id: SessionId, events: Vec<Event>) -> Self {
+        let mut recording = Self { session_id, session: None, messages: Vec::new() };
+        for event in events {
+            match event {
+                Event::Session(SessionEvent::Recorded(it)) => recording.session = Some(it.session),
+                Event::Session(SessionEvent::MessageRecorded(it)) => recording.messages.push(it.message),
+                Event::Content(_) | Event::Thread(_) | Event::Dispatch(_) | Event::House(_) | Event::Directory(_) => {}
+            }
+        }
+        recording
+    }
 }
 
 fn session_row(known: &Known, recording: &Recording) -> Row {
@@ -105,7 +133,6 @@ fn session_row(known: &Known, recording: &Recording) -> Row {
 
 /// Close enough: the texts and values that make a message large.
 fn size(message: &Message) -> usize {
-    use events::session::{BodyRef, Content};
     let options = |options: &events::session::Options| options.values().map(|json| json.get().len()).sum::<usize>();
     let system = if let Content::System(text) = &message.content { text.len() } else { 0 };
     let parts = message.parts().into_iter().map(|part| {
@@ -119,4 +146,21 @@ fn size(message: &Message) -> usize {
         body + options(part.options)
     });
     options(&message.options) + system + parts.sum::<usize>()
+}
+
+/// About the bytes that a message holds in memory, with its files.
+#[must_use]
+pub fn weight(message: &Message) -> usize {
+    let files = message.parts().into_iter().map(|part| match part.body {
+        BodyRef::File(file) => match &file.data {
+            Data::Inline(data) | Data::Url(data) => data.len(),
+        },
+        BodyRef::Text(_)
+        | BodyRef::Reasoning(_)
+        | BodyRef::ToolCall(_)
+        | BodyRef::ToolResult(_)
+        | BodyRef::ApprovalRequest(_)
+        | BodyRef::ApprovalResponse(_) => 0,
+    });
+    size(message) + files.sum::<usize>()
 }

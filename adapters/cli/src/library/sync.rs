@@ -7,13 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use codecs::registry::{self, CODECS, Codec};
-use codecs::seam::{Out, Parsed};
 use codecs::source::Bundle;
-use commands::sessions::{Recorder, Recording, Row};
-use events::session::{Message, Session, SessionId};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::{Library, stages};
@@ -22,12 +18,11 @@ use crate::config::Config;
 use crate::output;
 
 mod cache;
+mod import;
 
 use cache::Cache;
+use import::Room;
 
-/// Messages, and roughly bytes, that are handed on together.
-const PIECE: usize = 512;
-const AHEAD: usize = 4;
 /// Bundles in work at a time: one is parsed while others wait for the log.
 const AT_ONCE: usize = 6;
 
@@ -67,14 +62,17 @@ pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Res
     let started = Instant::now();
     let library = Arc::new(Library::open_to_write(config, args.house.as_deref()).await?);
     let scope = format!("{:032x} {}", library.log.cluster().id(), library.house);
-    let mut cache = Cache::load(&config.data_dir.join("sync-cache.json"), &scope);
+    let mut cache = Cache::load(&config.data_dir.join("sync-cache"), &scope);
     let mut summary: BTreeMap<&str, Counts> = BTreeMap::new();
     let bundles = if args.does(Stage::Import) { found(&args)? } else { Vec::new() };
     let bar = bar(bundles.len() as u64);
     let mut work: JoinSet<anyhow::Result<Finished>> = JoinSet::new();
     let mut complaints = Vec::new();
+    let room = Room::new()?;
     for (codec, bundle) in bundles {
-        let (name, mark) = (cache::name(codec, &bundle), cache::mark(&bundle)?);
+        let name = cache::name(codec, &bundle);
+        // What is gone since it was found is not there to be read.
+        let Ok(mark) = cache::mark(&bundle) else { continue };
         if let Some(counts) = cache.unchanged(&name, &mark).filter(|_| !args.all) {
             summary.entry(codec.origin).or_default().add(&counts);
             bar.inc(1);
@@ -83,9 +81,9 @@ pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Res
         while work.len() >= AT_ONCE {
             finished(&mut work, &mut cache, &mut summary, &mut complaints, &bar).await?;
         }
-        let library = library.clone();
+        let (library, room) = (library.clone(), room.clone());
         work.spawn(async move {
-            let (counts, faults) = import(&library, codec, bundle).await?;
+            let (counts, faults) = import::import(&library, codec, bundle, &room).await?;
             Ok((codec.origin, name, mark, counts, faults))
         });
     }
@@ -145,65 +143,6 @@ async fn finished(
     complaints.extend(faults);
     bar.inc(1);
     Ok(())
-}
-
-/// A piece of what a bundle holds, of one session.
-struct Piece {
-    id: SessionId,
-    session: Option<Session>,
-    messages: Vec<Message>,
-}
-
-async fn import(library: &Library, codec: &'static Codec, bundle: Bundle) -> anyhow::Result<(Counts, Vec<String>)> {
-    let (send, mut pieces) = mpsc::channel(AHEAD);
-    let parsing = tokio::task::spawn_blocking(move || parse(codec, &bundle, &send));
-    let mut counts = Counts { bundles: 1, ..Counts::default() };
-    let mut recorders: BTreeMap<SessionId, Recorder<'_>> = BTreeMap::new();
-    while let Some(Piece { id, session, messages }) = pieces.recv().await {
-        if !recorders.contains_key(&id) {
-            recorders.insert(id.clone(), library.sessions.recorder(&library.house, &id).await?);
-        }
-        let recorder = recorders.get_mut(&id).context("it was just put there")?;
-        counts.sessions += u64::from(session.is_some());
-        counts.messages += messages.len() as u64;
-        counts.parts += messages.iter().map(|message| message.parts().len() as u64).sum::<u64>();
-        let rows = recorder.record(Recording { session_id: id, session, messages }).await?.rows;
-        counts.new_sessions += u64::from(rows.session == Row::New);
-        for row in &rows.messages {
-            match row {
-                Row::New => counts.new_messages += 1,
-                Row::Unchanged => counts.unchanged += 1,
-                Row::Refused(_) => counts.refused += 1,
-            }
-        }
-    }
-    let faults = parsing.await.context("parsing ended early")??;
-    counts.faults += faults.len() as u64;
-    Ok((counts, faults.iter().map(ToString::to_string).collect()))
-}
-
-fn parse(codec: &Codec, bundle: &Bundle, send: &mpsc::Sender<Piece>) -> anyhow::Result<Vec<codecs::fault::Fault>> {
-    let mut open: Option<Piece> = None;
-    let hand = |piece: Piece| send.blocking_send(piece).map_err(|_| std::io::Error::other("nobody takes what is parsed"));
-    let mut sink = |parsed: Parsed| {
-        let (id, session, message) = match parsed {
-            Parsed::Session(session) => (session.id.clone(), Some(session), None),
-            Parsed::Message(id, message) => (id, None, Some(message)),
-        };
-        let same = open.as_ref().is_some_and(|piece| piece.id == id && session.is_none() && piece.messages.len() < PIECE);
-        if !same && let Some(piece) = open.take() {
-            hand(piece)?;
-        }
-        let piece = open.get_or_insert_with(|| Piece { id, session: None, messages: Vec::new() });
-        piece.session = piece.session.take().or(session);
-        piece.messages.extend(message);
-        Ok(())
-    };
-    let mut out = Out::new(codec.origin, codecs::check::modified(bundle)?, &mut sink);
-    codec.parse.parse(bundle, &mut out);
-    let faults = out.finish()?;
-    open.take().map_or(Ok(()), hand)?;
-    Ok(faults)
 }
 
 fn bar(bundles: u64) -> ProgressBar {

@@ -1,6 +1,7 @@
 //! Which sources have not changed since they were read. Disposable: without it everything is parsed again and nothing is appended.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -15,18 +16,22 @@ use super::Counts;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark(String);
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Stored {
-    /// Another log, or another house of it, has seen nothing yet.
-    scope: String,
-    seen: BTreeMap<String, (Mark, [u64; 4])>,
-}
+type Seen = BTreeMap<String, (Mark, [u64; 4])>;
 
+/// A file of lines: whose it is, then what was seen, the last word of each counting. A run writes the lines of what it read.
 #[derive(Debug)]
 pub(super) struct Cache {
     path: PathBuf,
-    stored: Stored,
+    /// Another log, or another house of it, has seen nothing yet.
+    scope: String,
+    seen: Seen,
+    /// In the file; none if it is to be written anew.
+    lines: usize,
+    news: Vec<String>,
 }
+
+/// Lines that nobody needs any more, before the file is written anew.
+const STALE: usize = 256;
 
 pub(super) fn name(codec: &Codec, bundle: &Bundle) -> String {
     format!("{} {}", codec.origin, bundle.root.join(bundle.main()).display())
@@ -46,26 +51,64 @@ pub(super) fn mark(bundle: &Bundle) -> anyhow::Result<Mark> {
 impl Cache {
     /// A cache that cannot be read is an empty one.
     pub(super) fn load(path: &Path, scope: &str) -> Self {
-        let stored: Option<Stored> = std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        let stored = stored.filter(|stored| stored.scope == scope);
-        let stored = stored.unwrap_or_else(|| Stored { scope: scope.to_owned(), seen: BTreeMap::new() });
-        Self { path: path.to_owned(), stored }
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let mut cache = Self { path: path.to_owned(), scope: scope.to_owned(), seen: Seen::new(), lines: 0, news: Vec::new() };
+        let Some(seen) = text.strip_prefix(scope).and_then(|rest| rest.strip_prefix('\n')) else { return cache };
+        // A line that a crash cut short: what is read so far counts, and the file is written anew.
+        cache.lines = usize::from(text.ends_with('\n'));
+        for line in seen.lines() {
+            match serde_json::from_str(line) {
+                Ok((name, mark, counts)) => drop(cache.seen.insert(name, (mark, counts))),
+                Err(_) => {
+                    cache.lines = 0;
+                    break;
+                }
+            }
+            cache.lines += usize::from(cache.lines > 0);
+        }
+        cache
     }
 
     pub(super) fn unchanged(&self, name: &str, mark: &Mark) -> Option<Counts> {
-        let (_, [sessions, messages, parts, faults]) = self.stored.seen.get(name).filter(|(seen, _)| seen == mark)?;
+        let (_, [sessions, messages, parts, faults]) = self.seen.get(name).filter(|(seen, _)| seen == mark)?;
         let counts = Counts { bundles: 1, skipped: 1, sessions: *sessions, messages: *messages, ..Counts::default() };
         Some(Counts { parts: *parts, faults: *faults, unchanged: *messages, ..counts })
     }
 
     pub(super) fn remember(&mut self, name: String, mark: Mark, counts: &Counts) {
-        self.stored.seen.insert(name, (mark, [counts.sessions, counts.messages, counts.parts, counts.faults]));
+        let counts = [counts.sessions, counts.messages, counts.parts, counts.faults];
+        self.news.push(line(&name, &mark, &counts));
+        self.seen.insert(name, (mark, counts));
     }
 
-    pub(super) fn save(&self) -> anyhow::Result<()> {
-        let context = || self.path.display().to_string();
-        let beside = self.path.with_extension("new");
-        std::fs::write(&beside, serde_json::to_vec(&self.stored)?).with_context(context)?;
-        std::fs::rename(&beside, &self.path).with_context(context)
+    pub(super) fn save(&mut self) -> anyhow::Result<()> {
+        if self.news.is_empty() {
+            return Ok(());
+        }
+        let whole = self.lines == 0 || self.lines + self.news.len() > self.seen.len() + STALE;
+        let written = if whole { self.write_anew() } else { self.append() };
+        written.with_context(|| self.path.display().to_string())
     }
+
+    fn append(&mut self) -> std::io::Result<()> {
+        let mut file = std::fs::OpenOptions::new().append(true).open(&self.path)?;
+        file.write_all(self.news.concat().as_bytes())?;
+        self.lines += self.news.len();
+        self.news.clear();
+        Ok(())
+    }
+
+    fn write_anew(&mut self) -> std::io::Result<()> {
+        let beside = self.path.with_extension("new");
+        let lines: String = self.seen.iter().map(|(name, (mark, counts))| line(name, mark, counts)).collect();
+        std::fs::write(&beside, format!("{}\n{lines}", self.scope))?;
+        std::fs::rename(&beside, &self.path)?;
+        self.lines = self.seen.len() + 1;
+        self.news.clear();
+        Ok(())
+    }
+}
+
+fn line(name: &str, mark: &Mark, counts: &[u64; 4]) -> String {
+    serde_json::json!([name, mark, counts]).to_string() + "\n"
 }
