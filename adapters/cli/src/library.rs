@@ -16,7 +16,7 @@ use http_api::HttpPeers;
 
 use crate::args::{LibraryVerb, SessionList};
 use crate::config::Config;
-use crate::output::{self, NotFound};
+use crate::output::{self, NotFound, Refused};
 use crate::{logverbs, owner};
 
 mod check;
@@ -24,6 +24,9 @@ mod reading;
 mod restoring;
 mod stages;
 mod sync;
+mod thread;
+
+const CACHE: usize = 16 << 20;
 
 pub(crate) async fn run(verb: LibraryVerb, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     match verb {
@@ -55,37 +58,40 @@ impl Library {
         let store = config.store.open(&config.store_options, true).with_context(context)?;
         let cluster = Cluster::load_or_create(&store, &|| RealWorld.random()).await.with_context(context)?;
         let peers = Arc::new(HttpPeers::new(cluster.peer_secret)?);
-        let options = Options { memory: config.memory, peers, ..Options::default() };
+        // What is written here is not read again; a server beside this has a cache of its own.
+        let options = Options { memory: config.memory.min(CACHE), peers, ..Options::default() };
         Self::on(Log::open(store, options).await.with_context(context)?, config, house).await
     }
 
-    /// A log without a house gets its first, as a server would give it.
     async fn on(log: Log, config: &Config, house: Option<&str>) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&config.data_dir).with_context(|| config.data_dir.display().to_string())?;
         let source = Arc::new(RealSource);
-        let commands = Commands::start(log.clone(), source.clone());
-        commands.caught_up().await?;
-        owner::welcome(&commands, log.cluster().id(), &config.data_dir).await.context("the first start")?;
-        let houses: Vec<_> =
-            commands.with_world(|world| world.houses().map(|(id, house)| (id.clone(), house.name.clone())).collect());
+        let sessions = Sessions::new(log.clone(), source.clone());
+        let mut houses = sessions.houses().await?;
+        if houses.is_empty() {
+            welcome(&log, source, config).await?;
+            houses = sessions.houses().await?;
+        }
         let named = |wanted: &str| houses.iter().find(|(id, name)| id.as_str() == wanted || name == wanted);
         let house = match (house, houses.as_slice()) {
             (Some(wanted), _) => named(wanted).ok_or_else(|| NotFound(format!("there is no house {wanted:?}")))?.0.clone(),
             (None, [(only, _)]) => only.clone(),
             (None, _) => bail!("there are several houses; name one with --house"),
         };
-        Ok(Self { sessions: Sessions::new(log.clone(), source), log, house })
+        Ok(Self { sessions, log, house })
     }
 
     pub(crate) async fn close(self) {
         self.log.close().await;
     }
 
-    /// A session with those that hang on it.
+    /// A session, or a live thread, with those that hang on it.
     async fn lineage(&self, id: &str) -> anyhow::Result<Lineage> {
-        let missing = || NotFound(format!("there is no session {id:?}; `arbe sessions` lists them"));
         let all = self.sessions.list(&self.house).await?;
-        let wanted = all.iter().find(|session| session.id.as_str() == id).ok_or_else(missing)?;
+        let Some(wanted) = all.iter().find(|session| session.id.as_str() == id) else {
+            let missing = || NotFound(format!("there is no session and no thread {id:?}; `arbe sessions` lists the sessions"));
+            return self.thread(id).await?.ok_or_else(|| missing().into());
+        };
         let (session, messages) = self.read(&wanted.id).await?;
         let mut known = vec![wanted.id.clone()];
         let mut children = Vec::new();
@@ -102,12 +108,43 @@ impl Library {
             }
             at += 1;
         }
-        Ok(Lineage::new(session, messages, children)?)
+        let bases = self.bases(&all, &session, &messages).await?;
+        let lineage = Lineage::new(session, messages, children).map_err(|error| Refused(error.to_string()))?;
+        Ok(lineage.on(bases))
+    }
+
+    /// What is not recorded, or comes again, ends it; restoring says so.
+    async fn bases(
+        &self,
+        all: &[Session],
+        session: &Session,
+        messages: &[Message],
+    ) -> anyhow::Result<Vec<(Session, Vec<Message>)>> {
+        let mut bases: Vec<(Session, Vec<Message>)> = Vec::new();
+        let mut next = codecs::restore::base(session, messages);
+        while let Some(base) = next {
+            let again = session.id == base || bases.iter().any(|(known, _)| known.id == base);
+            if again || !all.iter().any(|known| known.id == base) {
+                break;
+            }
+            let (session, messages) = self.read(&base).await?;
+            next = codecs::restore::base(&session, &messages);
+            bases.push((session, messages));
+        }
+        Ok(bases)
     }
 
     async fn read(&self, id: &SessionId) -> anyhow::Result<(Session, Vec<Message>)> {
         self.sessions.read(&self.house, id).await?.with_context(|| format!("session {id} is gone"))
     }
+}
+
+/// A log without a house gets its first, as a server would give it.
+async fn welcome(log: &Log, source: Arc<RealSource>, config: &Config) -> anyhow::Result<()> {
+    let commands = Commands::start(log.clone(), source);
+    commands.caught_up().await?;
+    owner::welcome(&commands, log.cluster().id(), &config.data_dir).await.context("the first start")?;
+    Ok(())
 }
 
 pub(crate) fn codec(client: &str) -> anyhow::Result<&'static Codec> {

@@ -64,6 +64,8 @@ impl Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
     pub artifacts: Vec<Artifact>,
+    /// What the client needs beside them. It may have it already, and then has it as it is.
+    pub bases: Vec<Artifact>,
     /// The id by which the client knows it.
     pub session_id: String,
     /// Whether nothing was lost.

@@ -133,7 +133,7 @@ pub fn lineages(sessions: Vec<(Session, Vec<Message>)>) -> Vec<Lineage> {
     }
     let lineage = |(session, messages): (Session, _)| {
         let children = children.remove(&session.id).unwrap_or_default();
-        Lineage { session, messages, children }
+        Lineage { session, messages, children, bases: Vec::new() }
     };
     roots.into_iter().map(lineage).collect()
 }

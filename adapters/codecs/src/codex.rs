@@ -15,10 +15,10 @@ use crate::artifact::{Artifact, Body, Report, Restored};
 use crate::foreign::quoted;
 use crate::lineage::Lineage;
 use crate::registry::{Codec, Parse};
-use crate::restore::{Place, RestoreError, Serialize, lines, records};
+use crate::restore::{Place, RestoreError, Serialize, lines, records, source};
 use crate::seam::Out;
 use crate::source::{Bundle, Records, name};
-use events::session::Session;
+use events::session::{Message, Session, SessionId};
 
 mod discover;
 mod foreign;
@@ -59,6 +59,13 @@ impl Serialize for Codex {
 
     fn foreign(&self, lineage: &Lineage, place: &Place, report: &mut Report) -> Result<Vec<Artifact>, RestoreError> {
         foreign::artifacts(lineage, place, report)
+    }
+
+    /// From 0.166 on, a fork's header says up to where its history is in another's file.
+    fn base(&self, messages: &[Message]) -> Option<SessionId> {
+        let place = source(&messages.first()?.options)?;
+        let header = place.get("record").filter(|record| header::is_header(record))?.get("payload")?;
+        SessionId::new(header.get("history_base")?.get("thread_id")?.as_str()?).ok()
     }
 
     fn session_id(&self, session: &Session) -> String {

@@ -44,6 +44,8 @@ pub enum What {
     /// The session is left out: a made-up one would be worse.
     #[error("{0} cannot be told from the source; the session is left out")]
     Missing(&'static str),
+    #[error("version {0} is newer than what is known; what it adds is carried as it is")]
+    Version(i64),
     #[error("{0}")]
     Unfit(String),
 }

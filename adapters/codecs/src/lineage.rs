@@ -9,6 +9,8 @@ pub struct Lineage {
     pub messages: Vec<Message>,
     /// `adapter-lineage-complete-restore`: they are restored with it.
     pub children: Vec<(Session, Vec<Message>)>,
+    /// The sessions that it goes on from without repeating them, the nearest first.
+    pub bases: Vec<(Session, Vec<Message>)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +28,13 @@ impl Lineage {
                 return Err(TooDeep { parent: parent.clone(), child: child.id.clone() });
             }
         }
-        Ok(Self { session, messages, children })
+        Ok(Self { session, messages, children, bases: Vec::new() })
+    }
+
+    #[must_use]
+    pub fn on(mut self, bases: Vec<(Session, Vec<Message>)>) -> Self {
+        self.bases = bases;
+        self
     }
 
     /// The session and its children.

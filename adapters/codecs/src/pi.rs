@@ -26,6 +26,9 @@ pub(crate) mod typing;
 
 pub(crate) const CODEC: Codec = Codec { origin: "pi", homes: &[".pi/agent"], parse: &Pi, serialize: &Pi };
 
+/// The newest that is known.
+const VERSION: i64 = 3;
+
 struct Pi;
 
 impl Parse for Pi {
@@ -82,6 +85,9 @@ fn begin(first: &Record, bundle: &Bundle, out: &mut Out<'_>) -> Option<SessionDr
     let header = first.str(["type"]) == Some("session");
     if !header {
         out.fault(first.location(), What::Unfit("no header; the file's name and directory stand in for it".to_owned()));
+    }
+    if let Some(version) = first.look().get("version").and_then(Value::as_i64).filter(|it| header && *it > VERSION) {
+        out.fault(first.location(), What::Version(version));
     }
     let of_header = |key| first.copy([key]).filter(|it| header && !it.look().is_empty());
     let Some(id) = of_header("id").or_else(|| of_name(&Extracted::of_stem(&file, "")?)) else {

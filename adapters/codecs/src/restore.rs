@@ -7,13 +7,17 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use events::Json;
-use events::session::{BodyRef, Content, Data, File, Message, PartRef, Session};
+use events::session::{BodyRef, Content, Data, File, Message, PartRef, Session, SessionId};
 
 use crate::artifact::{Artifact, Body, Report, Restored};
 use crate::lineage::Lineage;
 use crate::registry::Codec;
 use crate::thread;
 use crate::value::{Path, Reader, Value};
+
+mod bases;
+
+pub use bases::{base, unfolded};
 
 /// The write face of a codec; it holds no source.
 pub trait Serialize: Sync {
@@ -26,6 +30,11 @@ pub trait Serialize: Sync {
     /// A thread of ours: as any other session, with what is said twice in it said once.
     fn thread(&self, lineage: &Lineage, place: &Place, report: &mut Report) -> Result<Vec<Artifact>, RestoreError> {
         self.foreign(&thread::said_once(lineage), place, report)
+    }
+
+    /// The session whose messages this one goes on from, where the client looks them up there instead of repeating them.
+    fn base(&self, _: &[Message]) -> Option<SessionId> {
+        None
     }
 
     /// The id under which the client finds a restored session.
@@ -49,17 +58,29 @@ pub enum RestoreError {
     NoRecord { session: String, message: String, why: &'static str },
     #[error("the data of part {part} in message {message} is a blob that was not loaded")]
     BlobNotLoaded { message: String, part: String },
+    /// Without it the client has only the end of the conversation.
+    #[error("session {session} goes on from session {base}, which is not recorded before it")]
+    NoBase { session: SessionId, base: SessionId },
 }
 
 pub fn restore(codec: &Codec, lineage: &Lineage, place: &Place) -> Result<Restored, RestoreError> {
     let native = codec.origin == lineage.session.source_agent;
     let mut report = Report::default();
+    let known = bases::check(lineage)?;
+    let mut bases = Vec::new();
     let artifacts = match lineage.session.source_agent.as_str() {
-        origin if origin == codec.origin => codec.serialize.native(lineage)?,
+        origin if origin == codec.origin => {
+            for (session, messages) in &lineage.bases[..known] {
+                let alone =
+                    Lineage::new(session.clone(), messages.clone(), Vec::new()).expect("without children none is too deep");
+                bases.extend(codec.serialize.native(&alone)?);
+            }
+            codec.serialize.native(lineage)?
+        }
         thread::ORIGIN => codec.serialize.thread(lineage, place, &mut report)?,
-        _ => codec.serialize.foreign(lineage, place, &mut report)?,
+        _ => codec.serialize.foreign(&bases::unfolded(lineage), place, &mut report)?,
     };
-    Ok(Restored { artifacts, session_id: codec.serialize.session_id(&lineage.session), native, report })
+    Ok(Restored { artifacts, bases, session_id: codec.serialize.session_id(&lineage.session), native, report })
 }
 
 /// A source record, whole again, and where it stood.

@@ -179,7 +179,8 @@ Examples:
   arbe restore 0190a3c2-… --to claude-code --dir /tmp/out     as below ~/.claude
 
 For the client that made the session every value comes back. For another one, what it cannot express is listed on stderr by kind
-and count; it stays in the log.";
+and count; it stays in the log. A live thread is restored as it is at the moment. What a session goes on from without repeating it
+comes along where it is not there already.";
 
 pub(super) const RESUME: &str = "\
 Examples:

@@ -141,7 +141,7 @@ pub(crate) struct SessionList {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Restore {
-    /// The session's id, as `arbe sessions` shows it
+    /// The session's id, as `arbe sessions` shows it, or a thread's
     pub(crate) session: String,
     /// For which client: claude-code, codex, opencode or pi. For the one that made it nothing is lost
     #[arg(long, value_name = "CLIENT")]
@@ -156,7 +156,7 @@ pub(crate) struct Restore {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Resume {
-    /// The session's id, as `arbe sessions` shows it
+    /// The session's id, as `arbe sessions` shows it, or a thread's
     pub(crate) session: String,
     /// The client to go on with: claude-code, codex, opencode or pi
     #[arg(long, value_name = "CLIENT")]

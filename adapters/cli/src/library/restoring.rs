@@ -38,25 +38,26 @@ async fn make(session: &str, house: Option<&str>, codec: &Codec, config: &Config
     library.close().await;
     let directory = std::env::current_dir().context("the working directory")?;
     let place = Place { directory: directory.to_string_lossy().into_owned() };
-    Ok(codecs::restore::restore(codec, &lineage?, &place)?)
+    codecs::restore::restore(codec, &lineage?, &place).map_err(|error| Refused(error.to_string()).into())
 }
 
 /// Nothing is written unless everything can be: no file is ever overwritten. Rows go into a database that is there, beside its own.
 fn write(restored: &mut Restored, dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let there = |path: &Path| Refused(format!("{} is there already and is not overwritten", path.display()));
-    let mut paths = Vec::new();
-    for artifact in &restored.artifacts {
+    let (mut files, mut unfit) = (Vec::new(), Vec::new());
+    for (artifact, is_base) in restored.artifacts.iter().map(|it| (it, false)).chain(restored.bases.iter().map(|it| (it, true))) {
         let relative = Path::new(&artifact.path);
         if relative.components().any(|it| !matches!(it, Component::Normal(_))) {
             bail!("a restored file would be outside of {}: {}", dir.display(), artifact.path);
         }
         let path = dir.join(relative);
-        if path.exists() && !matches!(artifact.body, Body::Rows(_)) {
-            return Err(there(&path).into());
+        match path.exists() && !matches!(artifact.body, Body::Rows(_)) {
+            true if is_base && goes_on(&path, artifact)? => continue,
+            true => return Err(there(&path).into()),
+            false => files.push((artifact, path)),
         }
-        paths.push(path);
     }
-    for (artifact, path) in restored.artifacts.iter().zip(&paths) {
+    for (artifact, path) in &files {
         let context = || path.display().to_string();
         path.parent().map_or(Ok(()), std::fs::create_dir_all).with_context(context)?;
         match &artifact.body {
@@ -65,7 +66,7 @@ fn write(restored: &mut Restored, dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
                 if written.inserted == 0 && written.present > 0 {
                     return Err(there(&path.join(&restored.session_id)).into());
                 }
-                written.unfit.iter().for_each(|column| restored.report.drop(format!("row with {column}")));
+                unfit.extend(written.unfit);
             }
             Body::Lines(_) | Body::Json(_) | Body::Text(_) | Body::Bytes(_) => {
                 let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path).with_context(context)?;
@@ -74,7 +75,17 @@ fn write(restored: &mut Restored, dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
             }
         }
     }
+    let paths = files.into_iter().map(|(_, path)| path).collect();
+    unfit.iter().for_each(|column| restored.report.drop(format!("row with {column}")));
     Ok(paths)
+}
+
+/// The file is what would be written, or more or less of it.
+fn goes_on(path: &Path, artifact: &Artifact) -> anyhow::Result<bool> {
+    let there = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let ours = artifact.body.to_bytes().unwrap_or_default();
+    let both = there.len().min(ours.len());
+    Ok(there[..both] == ours[..both])
 }
 
 fn tell(codec: &Codec, restored: &Restored, written: &[PathBuf], command: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {

@@ -9,6 +9,11 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod again;
+mod bad_input;
+mod forks;
+mod threads;
+
 struct Library {
     directory: TempDir,
 }
@@ -19,6 +24,10 @@ impl Library {
     }
 
     fn arbe(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_arbe"));
         for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("ARBE_")) {
             command.env_remove(key);
@@ -29,7 +38,29 @@ impl Library {
             .env("HOME", &home)
             .env("XDG_CONFIG_HOME", &home)
             .env("ARBE_DATA_DIR", self.directory.path().join("data"));
-        command.output().unwrap()
+        command
+    }
+
+    /// Below the home that `sync` looks through.
+    fn write(&self, file: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.directory.path().join("home").join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// What a sync of the home says: of one client, and of what was wrong.
+    fn sync(&self, client: &str) -> (Value, String) {
+        let output = self.arbe(&["sync", "--json"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (summary["clients"][client].clone(), said)
+    }
+
+    /// How far the log is: it moves only when something is appended.
+    fn records(&self) -> u64 {
+        self.json(&["log", "streams"]).iter().map(|row| row["units"].as_u64().unwrap()).sum()
     }
 
     fn json(&self, args: &[&str]) -> Vec<Value> {

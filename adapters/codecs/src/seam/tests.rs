@@ -57,7 +57,7 @@ pub(crate) fn session_of(codec: impl FnOnce(&mut Out<'_>, super::Handle)) -> Lin
         codec(out, handle);
     });
     assert_eq!(faults, []);
-    Lineage { session: sessions.remove(0), messages, children: Vec::new() }
+    Lineage { session: sessions.remove(0), messages, children: Vec::new(), bases: Vec::new() }
 }
 
 fn restored(lineage: &Lineage) -> Vec<(String, Vec<String>)> {

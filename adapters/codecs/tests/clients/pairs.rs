@@ -5,7 +5,7 @@ use std::path::Path;
 use codecs::check::{Contents, lineages};
 use codecs::lineage::Lineage;
 use codecs::registry::{CODECS, Codec};
-use codecs::restore::{Place, restore};
+use codecs::restore::{Place, restore, unfolded};
 use codecs::value::{Reader, Value};
 use events::Json;
 use events::session::{BodyRef, Message, Provenance};
@@ -100,7 +100,7 @@ fn transcripts<'a>(to: &Codec, sessions: impl Iterator<Item = &'a [Message]>) ->
 }
 
 fn compare(to: &Codec, lineage: &Lineage) -> usize {
-    let before = transcripts(to, lineage.all().map(|(_, messages)| messages));
+    let before = transcripts(to, unfolded(lineage).all().map(|(_, messages)| messages));
     if said(&lineage.messages).is_empty() {
         return 0;
     }

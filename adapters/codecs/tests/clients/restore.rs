@@ -8,7 +8,7 @@ const SESSION: &str =
 
 fn lineage(message: &str) -> Lineage {
     let (session, messages) = canonical(&format!("{SESSION}\n{message}"));
-    Lineage { session, messages, children: Vec::new() }
+    Lineage { session, messages, children: Vec::new(), bases: Vec::new() }
 }
 
 fn system(options: &str) -> Lineage {

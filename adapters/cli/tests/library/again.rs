@@ -1,0 +1,115 @@
+//! What a second look at the same sources may do, and may not.
+
+use serde_json::{Value, json};
+
+use super::{Library, fixtures, walk};
+
+const FILE: &str = ".claude/projects/-srv-demo/7acd37a8-2745-4b58-a8a9-46164b22ad9e.jsonl";
+const SESSION: &str = "7acd37a8-2745-4b58-a8a9-46164b22ad9e";
+
+pub(crate) fn said(id: &str, cwd: &str, text: &str) -> String {
+    let message = json!({ "role": "user", "content": text });
+    json!({ "type": "user", "uuid": id, "cwd": cwd, "timestamp": "2026-01-01T00:00:00.5Z", "message": message }).to_string()
+        + "\n"
+}
+
+fn texts(library: &Library, out: &str) -> Vec<String> {
+    let out = library.directory.path().join(out);
+    library.json(&["restore", SESSION, "--to", "claude-code", "--dir", out.to_str().unwrap()]);
+    let file = out.join(FILE.strip_prefix(".claude/").unwrap());
+    let text = std::fs::read_to_string(file).unwrap();
+    let content = |line: &str| serde_json::from_str::<Value>(line).unwrap()["message"]["content"].as_str().map(str::to_owned);
+    text.lines().filter_map(content).collect()
+}
+
+#[test]
+fn everything_again_appends_no_event() {
+    let library = Library::new();
+    for (client, place) in [("claude-code", ".claude"), ("codex", ".codex"), ("pi", ".pi/agent")] {
+        let from = fixtures(client);
+        for file in walk(&from).into_iter().filter(|file| !file.to_string_lossy().ends_with(".canonical.json")) {
+            let relative = file.strip_prefix(&from).unwrap();
+            library.write(&format!("{place}/{}", relative.display()), std::fs::read(&file).unwrap());
+        }
+    }
+    for file in walk(&fixtures("opencode").join("1.1.34")) {
+        let relative = file.strip_prefix(fixtures("opencode").join("1.1.34")).unwrap().to_owned();
+        library.write(&format!(".local/share/opencode/{}", relative.display()), std::fs::read(&file).unwrap());
+    }
+    let first = library.json(&["sync"]).remove(0);
+    let records = library.records();
+    for again in [&["sync"][..], &["sync", "--all"]] {
+        let again = library.json(again).remove(0);
+        for client in ["claude-code", "codex", "opencode", "pi"] {
+            let (first, again) = (&first["clients"][client], &again["clients"][client]);
+            assert!(first["new_messages"].as_u64() > Some(0) && first["refused"] == 0, "{client}: {first}");
+            assert_eq!((&again["new_messages"], &again["new_sessions"]), (&json!(0), &json!(0)), "{client}");
+            assert_eq!(again["unchanged"], first["messages"], "{client}");
+        }
+        assert_eq!(library.records(), records, "not one event more");
+    }
+}
+
+#[test]
+fn of_a_file_that_grew_only_the_new_is_appended() {
+    let library = Library::new();
+    let old = said("u1", "/srv/demo", "one") + &said("u2", "/srv/demo", "two");
+    library.write(FILE, &old);
+    library.sync("claude-code");
+    let records = library.records();
+    library.write(FILE, old + &said("u3", "/srv/demo", "three"));
+    let (grown, _) = library.sync("claude-code");
+    assert_eq!((&grown["new_messages"], &grown["unchanged"], &grown["refused"]), (&json!(1), &json!(2), &json!(0)), "{grown}");
+    assert_eq!(library.records(), records + 1);
+    assert_eq!(texts(&library, "out"), ["one", "two", "three"]);
+}
+
+#[test]
+fn what_a_corrupted_source_says_changes_nothing_that_is_stored() {
+    let library = Library::new();
+    library.write(FILE, said("u1", "/srv/demo", "one") + &said("u2", "/srv/demo", "two"));
+    library.sync("claude-code");
+    let records = library.records();
+    library.write(FILE, said("u1", "/srv/demo", "CORRUPTED") + "{\"type\":\"user\",\"uuid\":\"u2\"\n");
+    let (again, said) = library.sync("claude-code");
+    assert_eq!((&again["new_messages"], &again["faults"]), (&json!(0), &json!(1)), "{again}");
+    assert!(said.contains("-srv-demo") && said.contains(":2: not JSON"), "{said}");
+    assert_eq!(library.records(), records);
+    assert_eq!(texts(&library, "out"), ["one", "two"]);
+}
+
+#[test]
+fn a_source_that_is_gone_leaves_what_was_recorded() {
+    let library = Library::new();
+    let file = library.write(FILE, said("u1", "/srv/demo", "one"));
+    library.sync("claude-code");
+    let records = library.records();
+    std::fs::remove_file(file).unwrap();
+    library.sync("claude-code");
+    assert_eq!(library.records(), records);
+    assert_eq!(library.json(&["sessions"]).len(), 1);
+    assert_eq!(texts(&library, "out"), ["one"]);
+}
+
+/// `source_agent` and `project` do not change; what is new belongs to the session all the same.
+#[test]
+fn a_session_keeps_the_project_it_began_with_wherever_it_goes_on() {
+    let library = Library::new();
+    let title = "{\"type\":\"summary\",\"summary\":\"About it\",\"leafUuid\":\"x\"}\n".to_owned();
+    let steps = [title, said("u1", "/srv/demo", "one"), said("u2", "/srv/elsewhere", "two"), said("u3", "/srv/third", "three")];
+    let mut projects = Vec::new();
+    for end in 1..=steps.len() {
+        library.write(FILE, steps[..end].concat());
+        let (summary, _) = library.sync("claude-code");
+        assert_eq!((&summary["new_messages"], &summary["refused"]), (&json!(1), &json!(0)), "{end}: {summary}");
+        projects.push(library.json(&["sessions"])[0]["project"].as_str().unwrap().to_owned());
+    }
+    projects.dedup();
+    assert_eq!(projects.len(), 1, "{projects:?}");
+    assert_eq!(texts(&library, "out"), ["one", "two", "three"]);
+
+    let moved = Library::new();
+    moved.write(FILE, steps[1..].concat());
+    moved.sync("claude-code");
+    assert_eq!(moved.json(&["sessions"])[0]["project"], "/srv/demo", "the first that the records name");
+}
