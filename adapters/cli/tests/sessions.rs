@@ -78,7 +78,8 @@ fn synced_sessions_are_rows_that_can_be_read_and_a_second_sync_writes_no_version
     let session = site.json(&["sessions"])[0]["session"].as_str().unwrap().to_owned();
     let (mut told, mut after) = (Vec::new(), Vec::new());
     loop {
-        let line: Vec<&str> = ["get", &session, "--mode", "verbatim"].into_iter().chain(after.iter().map(String::as_str)).collect();
+        let line: Vec<&str> =
+            ["get", &session, "--mode", "verbatim"].into_iter().chain(after.iter().map(String::as_str)).collect();
         let page = site.json(&line).remove(0);
         told.extend(page["messages"].as_array().unwrap().clone());
         if page["messages_remaining"] == 0 {

@@ -185,9 +185,7 @@ mod tests {
     async fn what_passes_is_tried_again_and_what_does_not_is_told_with_its_attempts() {
         let calls = AtomicU32::new(0);
         let contended = || Error::too_much_write_contention("somebody else");
-        let third = retrying(|| async {
-            if calls.fetch_add(1, Ordering::Relaxed) < 2 { Err(contended()) } else { Ok(7) }
-        });
+        let third = retrying(|| async { if calls.fetch_add(1, Ordering::Relaxed) < 2 { Err(contended()) } else { Ok(7) } });
         assert_eq!((third.await.unwrap(), calls.load(Ordering::Relaxed)), (7, 3));
         let never: Result<(), _> = retrying(|| async { Err(contended()) }).await;
         assert!(matches!(never, Err(DatasetError::Conflict { attempts: ATTEMPTS })), "{never:?}");

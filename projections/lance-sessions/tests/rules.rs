@@ -32,7 +32,10 @@ async fn record(sessions: &Sessions, messages: u64) {
     };
     let messages = (0..messages).map(message).collect();
     let session_id = SessionId::new("s").unwrap();
-    sessions.record(&house(), Recording { session_id, session: Some(serde_json::from_str(session).unwrap()), messages }).await.unwrap();
+    sessions
+        .record(&house(), Recording { session_id, session: Some(serde_json::from_str(session).unwrap()), messages })
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,9 +46,11 @@ async fn tables_are_made_as_the_rules_say() {
     record(&sessions, 2).await;
     advance(&log, &Arc::new(SessionsProjector), &datasets, |_| {}).await.unwrap();
     let live = directory.path().join(std::fs::read_to_string(directory.path().join("live")).unwrap()).join("h-1");
-    for (table, keys) in
-        [(Table::Sessions, vec!["id"]), (Table::Messages, vec!["session_id", "id"]), (Table::Parts, vec!["session_id", "message_id", "id"])]
-    {
+    for (table, keys) in [
+        (Table::Sessions, vec!["id"]),
+        (Table::Messages, vec!["session_id", "id"]),
+        (Table::Parts, vec!["session_id", "message_id", "id"]),
+    ] {
         let dataset = Dataset::open(live.join(format!("{}.lance", table.name())).to_str().unwrap()).await.unwrap();
         assert!(dataset.manifest().uses_stable_row_ids(), "lance-table-creation-stable-row-ids");
         let found: Vec<_> = dataset.schema().unenforced_primary_key().iter().map(|field| field.name.clone()).collect();
@@ -59,7 +64,8 @@ async fn tables_are_made_as_the_rules_say() {
 async fn what_another_handle_wrote_is_seen_by_the_next_read() {
     let directory = tempfile::tempdir().unwrap();
     let (log, sessions) = log().await;
-    let (writer, reader) = (Datasets::open(directory.path(), log.clone()).unwrap(), Datasets::open(directory.path(), log.clone()).unwrap());
+    let (writer, reader) =
+        (Datasets::open(directory.path(), log.clone()).unwrap(), Datasets::open(directory.path(), log.clone()).unwrap());
     for messages in [1, 4, 9] {
         record(&sessions, messages).await;
         advance(&log, &Arc::new(SessionsProjector), &writer, |_| {}).await.unwrap();
@@ -80,7 +86,9 @@ fn lance_is_reached_through_the_substrate_alone() {
         if path.ends_with("substrate.rs") {
             continue;
         }
-        for forbidden in ["DatasetBuilder", "Dataset::open", "Dataset::write", "InsertBuilder", "MergeInsert", ".lance\"", "dataset.scan()"] {
+        for forbidden in
+            ["DatasetBuilder", "Dataset::open", "Dataset::write", "InsertBuilder", "MergeInsert", ".lance\"", "dataset.scan()"]
+        {
             assert!(!text.contains(forbidden), "{} has {forbidden}", path.display());
         }
     }

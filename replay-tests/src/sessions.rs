@@ -1,0 +1,156 @@
+//! Many sessions at once, and one session again and again: `make sessions-scale`.
+//!
+//! `arbe sync` runs as a process of its own, on a home that is made up here and on directories that are named, and fails past the limits
+//! below. What is projected from the log is to be measured beside it, in a module of its own that [`Report::over`] hears of.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+
+mod corpus;
+mod process;
+mod words;
+
+use process::{Measured, Sync};
+
+/// Messages a second, to a durable log.
+const RATE: f64 = 20_000.0;
+/// Of a run that finds nothing new.
+const NO_OP_SECONDS: f64 = 1.0;
+const PEAK_MIB: f64 = 600.0;
+/// Of the log, for each byte of the source.
+const ON_DISK: f64 = 1.0;
+/// For each byte of the source, whatever was written and wherever.
+const WRITTEN: f64 = 3.0;
+const SMALL_MESSAGES: u64 = 4;
+
+#[derive(Debug, Parser)]
+pub struct Options {
+    /// Sessions that are made up, a quarter of them for each client
+    #[arg(long, default_value_t = 2_000)]
+    sessions: u64,
+    /// Where they go, to be looked at or used again; otherwise they are removed in the end
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// Make them up and do nothing else
+    #[arg(long, requires = "home")]
+    only_generate: bool,
+    /// Further directories: homes, or such that hold `claude`, `codex`, `opencode` and `pi`
+    #[arg(long, value_name = "DIR")]
+    corpus: Vec<PathBuf>,
+    /// Syncs after one session grew by a few messages
+    #[arg(long, default_value_t = 1_000)]
+    small: u64,
+}
+
+pub fn scale(options: &Options) -> anyhow::Result<ExitCode> {
+    let scratch = tempfile::tempdir()?;
+    let home = options.home.clone().unwrap_or_else(|| scratch.path().join("home"));
+    if !home.exists() {
+        corpus::write(&home, options.sessions)?;
+    }
+    if options.only_generate {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut report = Report::default();
+    for (number, directory) in options.corpus.iter().enumerate() {
+        let home = process::as_home(directory, &scratch.path().join(format!("home-{number}")))?;
+        let sync = Sync::new(&home, &scratch.path().join(format!("data-{number}")))?;
+        report.first(&directory.display().to_string(), &sync)?;
+    }
+    let sync = Sync::new(&home, &scratch.path().join("data"))?;
+    let made = report.first("made up", &sync)?;
+    if made.sessions != options.sessions || made.messages != options.sessions * corpus::MEAN {
+        report.over.push(format!("{} sessions with {} messages were made up", made.sessions, made.messages));
+    }
+    report.small(&home, &sync, options)?;
+    report.finish()
+}
+
+#[derive(Debug, Default)]
+struct Report {
+    over: Vec<String>,
+}
+
+impl Report {
+    /// A first run and one that finds nothing new.
+    fn first(&mut self, name: &str, sync: &Sync) -> anyhow::Result<Measured> {
+        let source = sync.source_bytes()?;
+        let first = sync.run()?;
+        let log = sync.log_bytes()?;
+        let again = sync.run()?;
+        let of_source = |bytes: u64| bytes as f64 / source as f64;
+        let rate = first.new_messages as f64 / first.seconds;
+        say(&format!(
+            "{name}: {} sessions, {} messages, {:.0} MB\n  first sync   {:.2} s, {rate:.0} messages/s, peak {:.0} MiB\n  log          \
+             {:.2} of the source's bytes; {:.2} written for each\n  nothing new  {:.2} s, peak {:.0} MiB, {} bytes written\n",
+            first.sessions,
+            first.messages,
+            source as f64 / 1e6,
+            first.seconds,
+            first.peak_mib,
+            of_source(log),
+            of_source(first.written),
+            again.seconds,
+            again.peak_mib,
+            again.written,
+        ))?;
+        self.limit(rate >= RATE, format!("{name}: {rate:.0} messages/s are fewer than {RATE}"));
+        self.limit(again.seconds < NO_OP_SECONDS, format!("{name}: a sync without news took {:.2} s", again.seconds));
+        self.limit(again.new_messages == 0, format!("{name}: a sync without news appended {}", again.new_messages));
+        let peak = first.peak_mib.max(again.peak_mib);
+        self.limit(peak <= PEAK_MIB, format!("{name}: {peak:.0} MiB are more than {PEAK_MIB}"));
+        self.limit(of_source(log) <= ON_DISK, format!("{name}: the log is {:.2} times its source", of_source(log)));
+        self.limit(
+            of_source(first.written) <= WRITTEN,
+            format!("{name}: {:.2} bytes written for each", of_source(first.written)),
+        );
+        Ok(first)
+    }
+
+    /// Many runs, each of which finds a few messages more.
+    fn small(&mut self, home: &Path, sync: &Sync, options: &Options) -> anyhow::Result<()> {
+        let (mut ingested, mut written, mut seconds, mut peak) = (0, 0, 0.0, 0.0_f64);
+        let growing = (options.sessions / 4).clamp(1, 25);
+        for round in 0..options.small {
+            ingested += corpus::grow(home, round % growing, round, SMALL_MESSAGES)?;
+            let run = sync.run()?;
+            anyhow::ensure!(run.new_messages == SMALL_MESSAGES, "round {round} found {} new messages", run.new_messages);
+            (written, seconds, peak) = (written + run.written, seconds + run.seconds, peak.max(run.peak_mib));
+        }
+        if options.small == 0 {
+            return Ok(());
+        }
+        let ratio = written as f64 / ingested as f64;
+        say(&format!(
+            "{} small syncs of {SMALL_MESSAGES} messages\n  {:.0} ms each, peak {peak:.0} MiB, {} bytes in, {} written: {ratio:.2} for each\n",
+            options.small,
+            seconds / options.small as f64 * 1e3,
+            ingested / options.small,
+            written / options.small,
+        ))?;
+        self.limit(ratio <= WRITTEN, format!("small syncs: {ratio:.2} bytes were written for each"));
+        self.limit(peak <= PEAK_MIB, format!("small syncs: {peak:.0} MiB are more than {PEAK_MIB}"));
+        Ok(())
+    }
+
+    fn limit(&mut self, kept: bool, otherwise: String) {
+        if !kept {
+            self.over.push(otherwise);
+        }
+    }
+
+    fn finish(self) -> anyhow::Result<ExitCode> {
+        for over in &self.over {
+            say(&format!("past its limit: {over}\n"))?;
+        }
+        Ok(if self.over.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn say(text: &str) -> anyhow::Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).context("stdout")
+}
