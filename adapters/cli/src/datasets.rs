@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use event_log::Log;
 use events::session::{MessageId, Session, SessionId};
 use events::{HouseId, Json};
@@ -19,11 +21,18 @@ pub(crate) fn open(config: &Config, log: &Log) -> Result<Datasets, DatasetError>
 
 /// The datasets as the API reads them.
 #[derive(Clone, Debug)]
-pub(crate) struct Shelf(pub(crate) Datasets);
+pub(crate) struct Shelf {
+    pub(crate) datasets: Datasets,
+    log: Log,
+}
 
 impl Shelf {
-    pub(crate) fn library(datasets: Datasets) -> Arc<dyn Library> {
-        Arc::new(Self(datasets))
+    pub(crate) fn new(datasets: Datasets, log: &Log) -> Self {
+        Self { datasets, log: log.clone() }
+    }
+
+    pub(crate) fn library(datasets: Datasets, log: &Log) -> Arc<dyn Library> {
+        Arc::new(Self::new(datasets, log))
     }
 }
 
@@ -58,29 +67,35 @@ fn part(row: lance_sessions::Part) -> Result<StoredPart, PondError> {
 #[async_trait::async_trait]
 impl Library for Shelf {
     async fn session(&self, house: &HouseId, id: &SessionId) -> Result<Option<Session>, PondError> {
-        self.0.session(house, id).await.map_err(told)
+        self.datasets.session(house, id).await.map_err(told)
     }
 
     async fn first(&self, house: &HouseId, id: &SessionId, which: Which, most: u64) -> Result<Vec<StoredMessage>, PondError> {
-        let rows = self.0.messages(house, id, around(which, Some(most), false)).await.map_err(told)?;
+        let rows = self.datasets.messages(house, id, around(which, Some(most), false)).await.map_err(told)?;
         Ok(rows.into_iter().map(message).collect())
     }
 
     async fn last(&self, house: &HouseId, id: &SessionId, which: Which, most: u64) -> Result<Vec<StoredMessage>, PondError> {
-        let rows = self.0.messages(house, id, around(which, Some(most), true)).await.map_err(told)?;
+        let rows = self.datasets.messages(house, id, around(which, Some(most), true)).await.map_err(told)?;
         Ok(rows.into_iter().map(message).collect())
     }
 
     async fn count(&self, house: &HouseId, id: &SessionId, which: Which) -> Result<u64, PondError> {
-        self.0.count(house, id, around(which, None, false)).await.map_err(told)
+        self.datasets.count(house, id, around(which, None, false)).await.map_err(told)
     }
 
     async fn message(&self, house: &HouseId, id: &MessageId, of: Option<&SessionId>) -> Result<Vec<StoredMessage>, PondError> {
-        let rows = self.0.message(house, id, of).await.map_err(told)?;
+        let rows = self.datasets.message(house, id, of).await.map_err(told)?;
         Ok(rows.into_iter().map(message).collect())
     }
 
     async fn parts(&self, house: &HouseId, session: &SessionId, of: &[MessageId]) -> Result<Vec<StoredPart>, PondError> {
-        self.0.parts(house, session, of).await.map_err(told)?.into_iter().map(part).collect()
+        self.datasets.parts(house, session, of).await.map_err(told)?.into_iter().map(part).collect()
+    }
+
+    async fn blob(&self, hash: &str) -> Result<String, PondError> {
+        let bytes = self.log.blob(hash).await;
+        let bytes = bytes.map_err(|error| PondError::new(Code::StorageUnavailable, format!("what a file holds: {error}")))?;
+        Ok(STANDARD.encode(&bytes))
     }
 }

@@ -43,7 +43,7 @@ impl Platform {
         let datasets = datasets::open(config, log)?;
         let sessions = Runner::new(log.clone(), Arc::new(SessionsProjector), datasets.clone(), Pace::default());
         let queries = Queries::new(database.rows.clone(), runner.monitor()).beside(vec![sessions.monitor()]);
-        let library = Some(Shelf::library(datasets));
+        let library = Some(Shelf::library(datasets, log));
         let runners = [tokio::spawn(keep(runner)), tokio::spawn(keep(sessions))];
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
         app.started(Some(http_api::Platform { commands: commands.clone(), queries: queries.clone(), library, auth }));

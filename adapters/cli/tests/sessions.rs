@@ -113,7 +113,7 @@ fn stages_are_done_alone_or_left_out_and_damage_is_found_and_mended() {
     assert!(site.json(&["status"])[0]["tables"]["messages"]["rows"].as_u64().unwrap() > 0);
     assert_eq!(site.json(&["verify", "sessions"])[0]["equal"], true);
     let live = std::fs::read_to_string(site.data.path().join("lance/live")).unwrap();
-    let copy = site.data.path().join("lance").join(live.trim());
+    let copy = site.data.path().join("lance").join(live.trim()).join("houses");
     let house = std::fs::read_dir(&copy).unwrap().map(Result::unwrap).find(|it| it.path().is_dir()).unwrap().path();
     std::fs::remove_dir_all(house.join("parts.lance")).unwrap();
     assert_eq!(site.run(&["verify", "sessions"]).status.code(), Some(5));

@@ -23,7 +23,7 @@ pub const ORIGIN: &str = "arbe";
 #[derive(Clone, Copy, Debug)]
 pub struct Thread<'a> {
     pub id: &'a ThreadId,
-    /// The house or the environment that it belongs to.
+    /// The house that it belongs to; its environment may change.
     pub project: &'a str,
 }
 

@@ -25,6 +25,11 @@ pub(crate) const INGEST: &str = "/v1/ingest";
 pub(crate) const SCHEMA: &str = "/v1/schema.json";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-pond-request-id");
 
+#[derive(serde::Deserialize)]
+struct Versioned {
+    protocol_version: u32,
+}
+
 /// The one shape of errors.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ErrorBody {
@@ -113,7 +118,6 @@ impl App {
 
     async fn pond_get(&self, caller: &Caller, headers: &HeaderMap, body: Body) -> Result<GetResponse, PondError> {
         let request: GetRequest = self.pond_body(headers, body).await?;
-        PondError::version(request.protocol_version)?;
         let house = resolve(caller, request.namespace.as_deref())?;
         let library = plane(caller)?.library.clone();
         let library = library.ok_or_else(|| PondError::new(Code::StorageUnavailable, "this server keeps no sessions"))?;
@@ -122,7 +126,6 @@ impl App {
 
     async fn pond_ingest(&self, caller: &Caller, headers: &HeaderMap, body: Body) -> Result<ingest::Ingested, PondError> {
         let request: ingest::Ingest = self.pond_body(headers, body).await?;
-        PondError::version(request.protocol_version)?;
         let house = resolve(caller, request.namespace.as_deref())?;
         ingest::ingest(&plane(caller)?.sessions, &house, request.events).await
     }
@@ -136,6 +139,10 @@ impl App {
             Error::TooLarge { .. } | Error::BrokenBody | Error::SlowBody => PondError::invalid(error.to_string()),
             error => PondError::new(Code::StorageUnavailable, error.to_string()),
         })?;
+        // A newer protocol may have other fields; that it is newer is what its client has to hear.
+        if let Ok(Versioned { protocol_version }) = serde_json::from_slice(&bytes) {
+            PondError::version(protocol_version)?;
+        }
         let parsed = serde_json::from_slice(&bytes).map(|Strict(body)| body);
         parsed.map_err(|error| PondError::invalid(format!("the body does not fit: {error}")))
     }

@@ -1,4 +1,5 @@
-//! The copies of the datasets in one directory: `v<version>_<number>`, of which the file `live` names the one that serves.
+//! The copies of the datasets in one directory: `v<version>_<number>`, of which the file `live` names the one that serves. A copy that is not
+//! named there and has no label was replaced.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,13 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::DatasetError;
 use crate::projection::Change;
+use crate::schema::Table;
 use crate::sink::SessionsSink;
 use crate::substrate::{Caches, Substrate};
-use crate::{VERSION, locks, sums};
+use crate::{VERSION, locks, maintain, sums};
 
 const LIVE: &str = "live";
 const STATE: &str = "state.json";
 const RETIRED: &str = "retired";
+const READERS: &str = "readers";
 /// Readers that came before a swap have this long to finish.
 const KEPT: Duration = Duration::from_secs(60);
 
@@ -39,9 +42,12 @@ pub(crate) struct State {
     time: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stopped: Option<String>,
-    /// Of a copy that does not serve.
+    /// Of a copy that is being built, or of the past.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     label: Option<String>,
+    /// Since when the machine had been running. Rows beyond the checkpoint of an earlier run were never synced.
+    #[serde(default)]
+    boot: String,
 }
 
 impl State {
@@ -55,7 +61,7 @@ impl State {
 
     pub fn at(self, checkpoint: &Checkpoint) -> Self {
         let Checkpoint { cursor: Cursor { next, digest }, records, time } = *checkpoint;
-        Self { next, digest, records, time, ..self }
+        Self { next, digest, records, time, boot: boot(), ..self }
     }
 }
 
@@ -70,15 +76,31 @@ pub(crate) fn write_state(copy: &Path, state: &State) -> Result<(), DatasetError
     locks::write(&copy.join(STATE), &text)
 }
 
-pub(crate) fn is_retired(copy: &Path) -> bool {
-    copy.join(RETIRED).exists()
+/// Changes with every start of the machine; empty where the system does not say.
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+fn name_of(copy: &Path) -> &str {
+    copy.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+/// The copy that serves, by name.
+fn live_name(directory: &Path) -> Result<Option<String>, DatasetError> {
+    let name = locks::read(&directory.join(LIVE))?;
+    Ok(name.map(|name| name.trim().to_owned()).filter(|name| version_of(name).is_some()))
+}
+
+/// Whether a copy may still be fed: it serves, or it is being built. Every other one was replaced.
+pub(crate) fn is_wanted(copy: &Path) -> Result<bool, DatasetError> {
+    let directory = copy.parent().unwrap_or(copy);
+    Ok(live_name(directory)?.as_deref() == Some(name_of(copy)) || read_state(copy)?.label.is_some())
 }
 
 /// While it is there the live copy stands still.
 #[derive(Debug)]
 pub struct Hold {
     _commit: Option<File>,
-    live: Option<PathBuf>,
 }
 
 fn version_of(name: &str) -> Option<(u32, u64)> {
@@ -109,8 +131,7 @@ impl Datasets {
     }
 
     fn live_name(&self) -> Result<Option<String>, DatasetError> {
-        let name = locks::read(&self.directory.join(LIVE))?;
-        Ok(name.map(|name| name.trim().to_owned()).filter(|name| version_of(name).is_some()))
+        live_name(&self.directory)
     }
 
     /// The tables that serve now. `None`: nothing was ever projected.
@@ -125,8 +146,9 @@ impl Datasets {
     }
 
     /// How far the copy that serves has come.
-    pub fn position(&self) -> Result<u64, DatasetError> {
-        self.serving()?.map_or(Ok(0), |substrate| Ok(read_state(substrate.directory())?.checkpoint().position()))
+    pub fn checkpoint(&self) -> Result<Checkpoint, DatasetError> {
+        let serving = self.serving()?;
+        serving.map_or(Ok(Checkpoint::default()), |substrate| Ok(read_state(substrate.directory())?.checkpoint()))
     }
 
     fn sink(&self, directory: PathBuf) -> SessionsSink {
@@ -135,25 +157,78 @@ impl Datasets {
         SessionsSink::new(substrate, self.log.clone())
     }
 
+    /// A number is never given twice: what is remembered of a copy is remembered by its name.
     fn make(&self, label: Option<&str>) -> Result<PathBuf, DatasetError> {
-        let highest = self.names()?.iter().filter_map(|name| version_of(name)).map(|(_, number)| number).max();
+        let names = self.names()?.into_iter().chain(self.live_name()?);
+        let highest = names.filter_map(|name| version_of(&name)).map(|(_, number)| number).max();
         let directory = self.directory.join(format!("v{VERSION}_{}", highest.unwrap_or_default() + 1));
         std::fs::create_dir(&directory).map_err(|error| DatasetError::io(&directory, &error))?;
         write_state(&directory, &State { label: label.map(str::to_owned), ..State::default() })?;
         Ok(directory)
     }
 
-    /// Copies that no reader needs any more, and those that were not even begun.
-    fn tidy(&self) -> Result<(), DatasetError> {
-        for name in self.names()? {
+    /// Removes copies that were replaced a while ago and that nobody reads. Whether some are left that have to wait.
+    fn tidy(&self) -> Result<bool, DatasetError> {
+        let live = self.live_name()?;
+        let mut waiting = false;
+        for name in self.names()?.into_iter().filter(|name| live.as_ref() != Some(name)) {
             let copy = self.directory.join(name);
-            let retired = copy.join(RETIRED).metadata().and_then(|file| file.modified());
-            let over = retired.is_ok_and(|since| since.elapsed().is_ok_and(|since| since > KEPT));
-            if over || !copy.join(STATE).exists() {
-                std::fs::remove_dir_all(&copy).map_err(|error| DatasetError::io(&copy, &error))?;
+            if read_state(&copy).is_ok_and(|state| state.label.is_some()) {
+                continue;
+            }
+            let marker = copy.join(RETIRED);
+            match marker.metadata().and_then(|file| file.modified()) {
+                Err(_) => {
+                    locks::write(&marker, "")?;
+                    waiting = true;
+                }
+                Ok(since) if since.elapsed().is_ok_and(|since| since > KEPT) => {
+                    let unread = locks::try_lock(&copy.join(READERS))?;
+                    waiting |= unread.is_none();
+                    if unread.is_some() {
+                        std::fs::remove_dir_all(&copy).map_err(|error| DatasetError::io(&copy, &error))?;
+                    }
+                }
+                Ok(_) => waiting = true,
             }
         }
+        Ok(waiting)
+    }
+
+    /// Comes back for what has to wait.
+    fn tidy_up(&self) -> Result<(), DatasetError> {
+        if self.tidy()? {
+            let datasets = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(KEPT + Duration::from_secs(1)).await;
+                if let (Ok(_alone), Err(error)) = (datasets.arranging().await, datasets.tidy()) {
+                    tracing::warn!(%error, "a copy of the datasets that was replaced could not be removed");
+                }
+            });
+        }
         Ok(())
+    }
+
+    /// Whether the tables can be read, and, if the machine was started since, hold nothing that was never synced.
+    async fn is_sound(&self, directory: &Path) -> Result<bool, DatasetError> {
+        let Ok(state) = read_state(directory) else { return Ok(false) };
+        let restarted = !state.boot.is_empty() && state.boot != boot();
+        let substrate = Substrate::new(directory.to_owned(), self.caches.clone());
+        for house in substrate.houses()? {
+            for table in Table::ALL {
+                match substrate.table(&house, table).await {
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, %house, table = table.name(), "a dataset cannot be read");
+                        return Ok(false);
+                    }
+                }
+                if restarted && maintain::mark(&substrate, &house, table).await? > state.checkpoint().position() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     async fn arranging(&self) -> Result<File, DatasetError> {
@@ -167,21 +242,22 @@ impl Copies<Change> for Datasets {
 
     async fn live(&self) -> Result<Live<SessionsSink>, SinkError> {
         let _alone = self.arranging().await?;
-        self.tidy()?;
+        self.tidy_up()?;
         let name = match self.live_name()? {
             Some(name) => name,
             None => {
                 let made = self.make(None)?;
-                let name = made.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-                locks::write(&self.directory.join(LIVE), &name)?;
-                name
+                locks::write(&self.directory.join(LIVE), name_of(&made))?;
+                name_of(&made).to_owned()
             }
         };
         let version = version_of(&name).map_or(0, |(version, _)| version);
         let directory = self.directory.join(&name);
-        let damaged = matches!(read_state(&directory), Err(DatasetError::Damaged(_)));
-        if version != VERSION || damaged {
-            return Ok(Live::Outdated { version: if damaged { 0 } else { version } });
+        if version != VERSION {
+            return Ok(Live::Outdated { version });
+        }
+        if !self.is_sound(&directory).await? {
+            return Ok(Live::Outdated { version: 0 });
         }
         self.serving()?;
         Ok(Live::Current(self.sink(directory)))
@@ -189,11 +265,12 @@ impl Copies<Change> for Datasets {
 
     async fn beside(&self, label: &str) -> Result<SessionsSink, SinkError> {
         let _alone = self.arranging().await?;
-        self.tidy()?;
-        for name in self.names()?.iter().rev() {
-            let directory = self.directory.join(name);
-            let ours = version_of(name).is_some_and(|(version, _)| version == VERSION);
-            if ours && !is_retired(&directory) && read_state(&directory)?.label.as_deref() == Some(label) {
+        self.tidy_up()?;
+        let live = self.live_name()?;
+        for name in self.names()?.into_iter().rev().filter(|name| live.as_ref() != Some(name)) {
+            let directory = self.directory.join(&name);
+            let ours = version_of(&name).is_some_and(|(version, _)| version == VERSION);
+            if ours && read_state(&directory).is_ok_and(|state| state.label.as_deref() == Some(label)) {
                 return Ok(self.sink(directory));
             }
         }
@@ -201,25 +278,21 @@ impl Copies<Change> for Datasets {
     }
 
     async fn hold(&self) -> Result<(Hold, Checkpoint), SinkError> {
-        let Some(name) = self.live_name()? else { return Ok((Hold { _commit: None, live: None }, Checkpoint::default())) };
+        let Some(name) = self.live_name()? else { return Ok((Hold { _commit: None }, Checkpoint::default())) };
         let live = self.directory.join(name);
-        let commit = match std::fs::exists(&live) {
-            Ok(true) => Some(locks::lock(&live.join("commit")).await?),
-            Ok(false) | Err(_) => None,
-        };
+        let there = std::fs::exists(&live).map_err(|error| DatasetError::io(&live, &error))?;
+        let commit = if there { Some(locks::lock(&live.join("commit")).await?) } else { None };
         let at = read_state(&live).map(|state| state.checkpoint()).unwrap_or_default();
-        Ok((Hold { _commit: commit, live: Some(live) }, at))
+        Ok((Hold { _commit: commit }, at))
     }
 
-    async fn swap(&self, hold: Hold, copy: &mut SessionsSink) -> Result<(), SinkError> {
+    /// From the first of the two writes on the copy serves, and the one before is not wanted any more.
+    async fn swap(&self, _hold: Hold, copy: &mut SessionsSink) -> Result<(), SinkError> {
         let _alone = self.arranging().await?;
         let directory = copy.substrate.directory();
+        locks::write(&self.directory.join(LIVE), name_of(directory))?;
         write_state(directory, &State { label: None, ..copy.state()? })?;
-        let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        locks::write(&self.directory.join(LIVE), name)?;
-        if let Some(old) = hold.live.as_ref().filter(|old| old.exists()) {
-            locks::write(&old.join(RETIRED), "")?;
-        }
+        self.tidy_up()?;
         Ok(())
     }
 
@@ -240,6 +313,7 @@ impl Copies<Change> for Datasets {
 
     async fn live_sums(&self) -> Result<Option<(Checkpoint, Sums)>, SinkError> {
         let Some(substrate) = self.serving()? else { return Ok(None) };
+        let _reading = locks::lock_shared(&substrate.directory().join(READERS))?;
         let (at, tables) = {
             let _standing = locks::lock(&substrate.directory().join("commit")).await?;
             (read_state(substrate.directory())?.checkpoint(), sums::tables(&substrate).await?)

@@ -24,6 +24,13 @@ pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, DatasetError> {
     }
 }
 
+/// Beside others that read.
+pub(crate) fn lock_shared(path: &Path) -> Result<File, DatasetError> {
+    let file = open(path)?;
+    file.lock_shared().map_err(|error| DatasetError::io(path, &error))?;
+    Ok(file)
+}
+
 pub(crate) async fn lock(path: &Path) -> Result<File, DatasetError> {
     loop {
         if let Some(file) = try_lock(path)? {

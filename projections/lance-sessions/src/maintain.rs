@@ -2,12 +2,14 @@
 //! indexed differently are not made one.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use chrono::TimeDelta;
 use events::HouseId;
 use futures::TryStreamExt;
+use futures::future::BoxFuture;
 use lance::Dataset;
 use lance::dataset::optimize::{CompactionOptions, compact_files};
 use lance::deps::datafusion::arrow;
@@ -19,13 +21,14 @@ use serde::Serialize;
 
 use crate::copies::Datasets;
 use crate::error::DatasetError;
+use crate::locks;
 use crate::schema::{Index, Table};
 use crate::substrate::{Substrate, told};
 
-/// A fragment of fewer rows is small. Larger ones are never written again.
-const SMALL: usize = 16_384;
-/// So many small fragments are made one by the feeder itself.
-const MANY: usize = 64;
+/// Fragments of fewer rows are made one with others of their tier. Larger ones than the last are never written again.
+const TIERS: [usize; 2] = [512, 16_384];
+/// So many of a tier may stand beside each other.
+const MANY: usize = 32;
 /// Segments of an index that are looked through one after the other.
 const SEGMENTS: usize = 8;
 /// Some rows are large; this many of them are held when fragments are made one.
@@ -35,7 +38,11 @@ const READ_AHEAD: u64 = 64 << 20;
 const KEPT: TimeDelta = TimeDelta::minutes(10);
 
 /// The highest position that a table has rows of.
-pub(crate) async fn mark(substrate: &Substrate, house: &HouseId, table: Table) -> Result<u64, DatasetError> {
+pub(crate) fn mark<'a>(substrate: &'a Substrate, house: &'a HouseId, table: Table) -> BoxFuture<'a, Result<u64, DatasetError>> {
+    Box::pin(highest(substrate, house, table))
+}
+
+async fn highest(substrate: &Substrate, house: &HouseId, table: Table) -> Result<u64, DatasetError> {
     let fault = |error: lance::Error| told(error, 1);
     let Some(mut scanner) = substrate.scan(house, table).await? else { return Ok(0) };
     let mut batches = scanner.project(&["position"]).map_err(fault)?.try_into_stream().await.map_err(fault)?;
@@ -47,35 +54,51 @@ pub(crate) async fn mark(substrate: &Substrate, house: &HouseId, table: Table) -
     Ok(highest)
 }
 
-fn small(dataset: &Dataset) -> usize {
-    dataset.fragments().iter().filter(|fragment| fragment.physical_rows.is_none_or(|rows| rows < SMALL)).count()
+/// The rows below which a fragment is made one with others, if more than `MANY` are.
+fn due(dataset: &Dataset) -> Option<usize> {
+    TIERS.into_iter().find(|rows| {
+        let small = |fragment: &&lance::table::format::Fragment| fragment.physical_rows.is_none_or(|has| has < *rows);
+        dataset.fragments().iter().filter(small).count() > MANY
+    })
 }
 
 /// After every write; mostly it does nothing.
-pub(crate) async fn routine(substrate: &Substrate, dataset: Dataset, table: Table) -> Result<(), DatasetError> {
-    if small(&dataset) <= MANY {
-        return Ok(());
+pub(crate) async fn routine(substrate: &Substrate, dataset: Dataset, table: Table) {
+    if due(&dataset).is_none() {
+        return;
     }
-    let done = Box::pin(upkeep(dataset, table)).await.map_err(|error| told(error, 1));
-    if let Err(error) = done {
-        tracing::warn!(%error, table = table.name(), directory = %substrate.directory().display(), "upkeep of a dataset failed");
+    if let Err(error) = upkeep(substrate.directory(), dataset, table).await {
+        tracing::warn!(%error, table = table.name(), "upkeep of a dataset failed");
     }
-    Ok(())
 }
 
-async fn upkeep(mut dataset: Dataset, table: Table) -> Result<(), lance::Error> {
-    fold(&mut dataset, table).await?;
-    if small(&dataset) > 1 {
+/// Versions go only when what replaces them is on the disk.
+fn upkeep(directory: &Path, dataset: Dataset, table: Table) -> BoxFuture<'_, Result<(), DatasetError>> {
+    Box::pin(keep_up(directory, dataset, table))
+}
+
+async fn keep_up(directory: &Path, mut dataset: Dataset, table: Table) -> Result<(), DatasetError> {
+    let fault = |error: lance::Error| told(error, 1);
+    let before = dataset.version_id();
+    fold(&mut dataset, table).await.map_err(fault)?;
+    while let Some(rows) = due(&dataset) {
+        let fragments = dataset.count_fragments();
         let options = CompactionOptions {
-            target_rows_per_fragment: SMALL,
+            target_rows_per_fragment: rows,
             num_threads: Some(1),
             batch_size: Some(ROWS_AT_A_TIME),
             io_buffer_size: Some(READ_AHEAD),
             ..CompactionOptions::default()
         };
-        compact_files(&mut dataset, options, None).await?;
+        compact_files(&mut dataset, options, None).await.map_err(fault)?;
+        if dataset.count_fragments() == fragments {
+            break;
+        }
     }
-    dataset.cleanup_old_versions(KEPT, None, Some(false)).await?;
+    if dataset.version_id() != before {
+        locks::sync_all(directory).await?;
+        dataset.cleanup_old_versions(KEPT, None, Some(false)).await.map_err(fault)?;
+    }
     Ok(())
 }
 
@@ -133,7 +156,7 @@ impl Datasets {
         for house in substrate.houses()? {
             for table in Table::ALL {
                 if let Some(dataset) = substrate.table(&house, table).await? {
-                    Box::pin(upkeep(dataset, table)).await.map_err(|error| told(error, 1))?;
+                    upkeep(substrate.directory(), dataset, table).await?;
                     done(&house, table);
                 }
             }

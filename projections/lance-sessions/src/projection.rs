@@ -49,7 +49,15 @@ impl Projector for SessionsProjector {
             (StreamName::Thread(_), Event::Content(_) | Event::Thread(_) | Event::Dispatch(_)) => {
                 Said::Entry(Box::new(recorded.entry.clone()))
             }
-            _ => return Err(Unprojectable("it stands in a stream of another kind".into())),
+            (
+                StreamName::Session(..) | StreamName::Thread(_) | StreamName::House(_) | StreamName::Agents,
+                Event::Content(_)
+                | Event::Thread(_)
+                | Event::Dispatch(_)
+                | Event::House(_)
+                | Event::Directory(_)
+                | Event::Session(_),
+            ) => return Err(Unprojectable("it stands in a stream of another kind".into())),
         };
         let origin = Origin { ts: recorded.ts, position: recorded.position };
         Ok(vec![Change { stream: recorded.stream.clone(), seq: recorded.seq, origin, said }])

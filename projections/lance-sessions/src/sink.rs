@@ -12,7 +12,7 @@ use lance::deps::datafusion::arrow;
 use projector::{Checkpoint, Sink, SinkError, Span};
 use std::sync::Arc;
 
-use crate::copies::{State, is_retired, read_state, write_state};
+use crate::copies::{State, is_wanted, read_state, write_state};
 use crate::error::DatasetError;
 use crate::projection::{Change, Said};
 use crate::rows::{self, MessageRow, SessionRow};
@@ -112,7 +112,7 @@ impl SessionsSink {
         let batch = encode(new).map_err(|error| DatasetError::Unavailable(error.to_string()))?;
         if batch.num_rows() > 0 {
             let dataset = self.substrate.append(house, table, batch).await?;
-            maintain::routine(&self.substrate, dataset, table).await?;
+            maintain::routine(&self.substrate, dataset, table).await;
         }
         self.marks.insert(at, position(last));
         Ok(())
@@ -145,7 +145,7 @@ impl Sink<Change> for SessionsSink {
             return Err(SinkError::Unavailable("another process feeds the datasets".into()));
         }
         let _standing = locks::lock(&self.file("commit")).await?;
-        if is_retired(self.substrate.directory()) || self.state()?.checkpoint() != span.from {
+        if !is_wanted(self.substrate.directory())? || self.state()?.checkpoint() != span.from {
             return Err(SinkError::Moved);
         }
         let rows = self.rows(changes).await?;
@@ -159,6 +159,10 @@ impl Sink<Change> for SessionsSink {
     }
 
     async fn stopped(&mut self, why: &str) -> Result<(), SinkError> {
+        if !self.claim().await? {
+            return Ok(());
+        }
+        let _standing = locks::lock(&self.file("commit")).await?;
         let state = self.state()?.stopped(Some(why));
         Ok(write_state(self.substrate.directory(), &state)?)
     }

@@ -1,4 +1,5 @@
-//! How Lance is used, whatever the rows are. There is one way to find a dataset, one to read it and one to write it.
+//! How Lance is used, whatever the rows are. There is one way to find a dataset, one to read it and one to write it. Lance's futures are
+//! boxed here and in `maintain` and `sums`: as parts of ours they are more than the compiler can look through.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use arrow::array::{RecordBatch, RecordBatchIterator};
 use events::HouseId;
+use futures::future::BoxFuture;
 use lance::dataset::builder::DatasetBuilder;
 use lance::dataset::scanner::Scanner;
 use lance::dataset::{InsertBuilder, WriteMode, WriteParams};
@@ -23,6 +25,7 @@ use crate::schema::Table;
 /// Lance would take seven GiB.
 const INDEX_CACHE: usize = 64 << 20;
 const METADATA_CACHE: usize = 64 << 20;
+const HOUSES: &str = "houses";
 const ATTEMPTS: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
@@ -55,14 +58,18 @@ impl Substrate {
 
     /// `lance-chokepoints-catalog`: where a table is.
     fn locate(&self, house: &HouseId, table: Table) -> String {
-        format!("{}/{house}/{}.lance", self.directory.display(), table.name())
+        format!("{}/{HOUSES}/{house}/{}.lance", self.directory.display(), table.name())
     }
 
     /// The houses that have tables.
     pub fn houses(&self) -> Result<Vec<HouseId>, DatasetError> {
-        let fault = |error: std::io::Error| DatasetError::io(&self.directory, &error);
+        let directory = self.directory.join(HOUSES);
+        let fault = |error: std::io::Error| DatasetError::io(&directory, &error);
         let mut houses = Vec::new();
-        for entry in std::fs::read_dir(&self.directory).map_err(fault)? {
+        if !std::fs::exists(&directory).map_err(fault)? {
+            return Ok(houses);
+        }
+        for entry in std::fs::read_dir(&directory).map_err(fault)? {
             let entry = entry.map_err(fault)?;
             if entry.file_type().map_err(fault)?.is_dir() {
                 houses.extend(entry.file_name().to_str().and_then(|name| HouseId::new(name).ok()));
@@ -75,7 +82,11 @@ impl Substrate {
     /// The table as it is now. `None`: it was never written.
     ///
     /// `lance-handle-freshness`: the window on local files is zero.
-    pub async fn table(&self, house: &HouseId, table: Table) -> Result<Option<Dataset>, DatasetError> {
+    pub fn table<'a>(&'a self, house: &'a HouseId, table: Table) -> BoxFuture<'a, Result<Option<Dataset>, DatasetError>> {
+        Box::pin(self.open_table(house, table))
+    }
+
+    async fn open_table(&self, house: &HouseId, table: Table) -> Result<Option<Dataset>, DatasetError> {
         let at = (house.clone(), table);
         let known = self.open.lock().get(&at).cloned();
         let uri = self.locate(house, table);
@@ -104,7 +115,16 @@ impl Substrate {
 
     /// `lance-chokepoints-write`: rows are added, never changed. One feeder at a time writes a copy, and it knows from the table what
     /// is there; so nothing is looked up and nothing comes twice.
-    pub async fn append(&self, house: &HouseId, table: Table, rows: RecordBatch) -> Result<Dataset, DatasetError> {
+    pub fn append<'a>(
+        &'a self,
+        house: &'a HouseId,
+        table: Table,
+        rows: RecordBatch,
+    ) -> BoxFuture<'a, Result<Dataset, DatasetError>> {
+        Box::pin(self.add(house, table, rows))
+    }
+
+    async fn add(&self, house: &HouseId, table: Table, rows: RecordBatch) -> Result<Dataset, DatasetError> {
         let params = WriteParams {
             mode: WriteMode::Create,
             enable_stable_row_ids: true,
@@ -124,7 +144,8 @@ impl Substrate {
         };
         let params = WriteParams { mode: WriteMode::Append, ..params };
         let dataset = Arc::new(dataset);
-        let written = retrying(|| async {
+        // A commit of which nobody knows whether it happened is not tried again here: whoever feeds next asks the table.
+        let written = retrying_if(contended, || async {
             let insert = InsertBuilder::new(dataset.clone()).with_params(&params);
             Box::pin(insert.execute(vec![rows.clone()])).await
         });
@@ -141,16 +162,22 @@ pub(crate) fn scan(dataset: &Dataset) -> Scanner {
 }
 
 /// `lance-retry-jitter`
-pub(crate) async fn retrying<T, F: Future<Output = Result<T, Error>>>(mut call: impl FnMut() -> F) -> Result<T, DatasetError> {
+pub(crate) async fn retrying<T, F: Future<Output = Result<T, Error>>>(call: impl FnMut() -> F) -> Result<T, DatasetError> {
+    retrying_if(transient, call).await
+}
+
+async fn retrying_if<T, F: Future<Output = Result<T, Error>>>(
+    passes: fn(&Error) -> bool,
+    mut call: impl FnMut() -> F,
+) -> Result<T, DatasetError> {
     let mut attempts = 0;
     loop {
-        // Lance's futures are too large to be part of ours.
         let error = match Box::pin(call()).await {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
         attempts += 1;
-        if attempts == ATTEMPTS || !transient(&error) {
+        if attempts == ATTEMPTS || !passes(&error) {
             return Err(told(error, attempts));
         }
         let most = FIRST_PAUSE * 2_u32.pow(attempts);

@@ -3,6 +3,7 @@
 use arrow::row::{RowConverter, SortField};
 use events::HouseId;
 use futures::TryStreamExt;
+use futures::future::BoxFuture;
 use lance::Dataset;
 use lance::datatypes::BlobHandling;
 use lance::deps::datafusion::arrow;
@@ -39,7 +40,8 @@ pub(crate) async fn of(tables: Vec<(HouseId, Table, Dataset)>, position: u64) ->
     let mut sums: Vec<(Table, Sum)> = Table::ALL.into_iter().map(|table| (table, Sum::default())).collect();
     for (house, table, dataset) in tables {
         let sum = &mut sums[table as usize].1;
-        add(sum, &house, table, &dataset, position).await?;
+        let adding: BoxFuture<'_, _> = Box::pin(add(sum, &house, table, &dataset, position));
+        adding.await?;
     }
     let told = |(table, sum): (Table, Sum)| (table.name().to_owned(), format!("{} rows {:032x}", sum.rows, sum.digests));
     Ok(sums.into_iter().map(told).collect())

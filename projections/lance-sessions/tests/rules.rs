@@ -45,7 +45,7 @@ async fn tables_are_made_as_the_rules_say() {
     let datasets = Datasets::open(directory.path(), log.clone()).unwrap();
     record(&sessions, 2).await;
     advance(&log, &Arc::new(SessionsProjector), &datasets, |_| {}).await.unwrap();
-    let live = directory.path().join(std::fs::read_to_string(directory.path().join("live")).unwrap()).join("h-1");
+    let live = directory.path().join(std::fs::read_to_string(directory.path().join("live")).unwrap()).join("houses/h-1");
     for (table, keys) in [
         (Table::Sessions, vec!["id"]),
         (Table::Messages, vec!["session_id", "id"]),

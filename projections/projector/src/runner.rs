@@ -163,9 +163,13 @@ impl<P: Projector, K: Copies<P::Change>> Runner<P, K> {
         Ok(sink.checkpoint().await?)
     }
 
-    /// Whether nothing follows but slots without records.
     async fn idle(&self, at: Checkpoint) -> bool {
-        let Ok(mut follower) = self.log.follow(at.cursor).await else { return false };
-        matches!(follower.try_next().await, Ok(None))
+        is_current(&self.log, at).await
     }
+}
+
+/// Whether nothing follows in the log but slots without records.
+pub async fn is_current(log: &Log, at: Checkpoint) -> bool {
+    let Ok(mut follower) = log.follow(at.cursor).await else { return false };
+    matches!(follower.try_next().await, Ok(None))
 }

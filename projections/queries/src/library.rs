@@ -77,7 +77,13 @@ pub trait Library: Send + Sync + std::fmt::Debug {
 
     /// In the order of their place in the message.
     async fn parts(&self, house: &HouseId, session: &SessionId, of: &[MessageId]) -> Result<Vec<StoredPart>, PondError>;
+
+    /// What a file holds that is kept beside the rows, as base64.
+    async fn blob(&self, hash: &str) -> Result<String, PondError>;
 }
+
+/// Before the hash of what a file holds, where it is kept beside the session. Nobody else may name it: hashes are not secrets of a house.
+pub const BLOB: &str = "pond://blob/";
 
 /// Either a session page by page, or one message with what stands around it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

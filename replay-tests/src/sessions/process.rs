@@ -78,7 +78,7 @@ impl Sync {
     }
 
     pub(super) fn log_bytes(&self) -> anyhow::Result<u64> {
-        bytes_below(&self.data)
+        bytes_below(&self.data.join("log"))
     }
 
     pub(super) fn source_bytes(&self) -> anyhow::Result<u64> {

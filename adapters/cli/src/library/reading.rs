@@ -27,9 +27,9 @@ pub(super) async fn get(args: Get, config: &Config, json: bool) -> anyhow::Resul
         after_id: args.after,
     };
     let library = Library::open(config, args.house.as_deref()).await?;
-    let shelf = Shelf(datasets::open(config, &library.log)?);
+    let shelf = Shelf::new(datasets::open(config, &library.log)?, &library.log);
     let got = library::get(&shelf, &library.house, request).await;
-    let behind = library.log.position() > shelf.0.position()?;
+    let behind = !projector::is_current(&library.log, shelf.datasets.checkpoint()?).await;
     library.close().await;
     let got = got.map_err(|error| refused(error, behind))?;
     if json {
@@ -104,7 +104,7 @@ pub(super) async fn status(args: LibraryStatus, config: &Config, json: bool) -> 
     let datasets = datasets::open(config, &library.log)?;
     let cheap = Cheap {
         log_position: library.log.position(),
-        datasets_position: datasets.position()?,
+        datasets_position: datasets.checkpoint()?.position(),
         log_bytes: log_bytes(&config.store),
         datasets_bytes: bytes_under(datasets.directory()),
         datasets: datasets.directory().display().to_string(),

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use codecs::artifact::{Body, Restored};
+use codecs::artifact::{Artifact, Body, Restored};
 use codecs::registry::Codec;
 use codecs::restore::Place;
 use serde_json::json;

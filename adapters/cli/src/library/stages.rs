@@ -23,24 +23,23 @@ pub(super) async fn update_indexes(library: &Library, config: &Config) -> anyhow
 
 /// Returns when the datasets hold what the log does.
 async fn follow(library: &Library, datasets: &Datasets) -> anyhow::Result<()> {
-    let target = library.log.position();
-    if datasets.position()? >= target {
+    if projector::is_current(&library.log, datasets.checkpoint()?).await {
         return Ok(());
     }
     if projector::advance(&library.log, &Arc::new(SessionsProjector), datasets, |_| {}).await?.is_some() {
         return Ok(());
     }
-    let since = Instant::now();
-    while datasets.position()? < target {
+    let (since, target) = (Instant::now(), library.log.position());
+    loop {
+        let at = datasets.checkpoint()?;
+        if at.position() >= target || projector::is_current(&library.log, at).await {
+            return Ok(());
+        }
         if since.elapsed() > PATIENCE {
-            bail!(
-                "the server that feeds the datasets is at position {} of {target}; see `arbe projections`",
-                datasets.position()?
-            );
+            bail!("the server that feeds the datasets is at position {} of {target}; see `arbe projections`", at.position());
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    Ok(())
 }
 
 /// Nothing is embedded without a model.

@@ -18,9 +18,11 @@ impl Library {
     /// The thread with those that were delegated from it; `None` if the house has no such thread.
     pub(super) async fn thread(&self, id: &str) -> anyhow::Result<Option<Lineage>> {
         let Ok(id) = ThreadId::new(id) else { return Ok(None) };
-        let Some(created) = self.created(&id).await? else { return Ok(None) };
+        if self.created(&id).await?.is_none() {
+            return Ok(None);
+        }
         let kinds = self.kinds().await?;
-        let (session, messages) = self.told(&id, &created, &kinds).await?;
+        let (session, messages) = self.told(&id, &kinds).await?;
         let (mut known, mut children, mut at) = (vec![id], Vec::new(), 0);
         let all = self.threads().await?;
         while at < known.len() {
@@ -28,7 +30,7 @@ impl Library {
             for child in all.iter().filter(|it| it.parent_thread_id.as_ref() == Some(&parent)) {
                 if !known.contains(&child.thread_id) {
                     known.push(child.thread_id.clone());
-                    children.push(self.told(&child.thread_id, child, &kinds).await?);
+                    children.push(self.told(&child.thread_id, &kinds).await?);
                 }
             }
             at += 1;
@@ -55,7 +57,7 @@ impl Library {
         Ok(Some(created).filter(|created| created.house_id == self.house))
     }
 
-    async fn told(&self, id: &ThreadId, created: &threads::Created, kinds: &HashMap<AgentId, AgentKind>) -> anyhow::Result<Told> {
+    async fn told(&self, id: &ThreadId, kinds: &HashMap<AgentId, AgentKind>) -> anyhow::Result<Told> {
         let mut entries: Vec<Entry> = Vec::new();
         let stream = StreamName::Thread(id.clone()).to_string();
         self.sessions
@@ -73,9 +75,8 @@ impl Library {
             Ok(())
         };
         let mut out = Out::new(thread::ORIGIN, Timestamp::from_millis(0).context("1970 is a year")?, &mut sink);
-        let project = created.environment_id.as_ref().map_or(self.house.as_str(), |environment| environment.as_str());
         let first = entries.first().context("a thread that was created has an entry")?;
-        if let Some(handle) = thread::begin(&mut out, Thread { id, project }, first) {
+        if let Some(handle) = thread::begin(&mut out, Thread { id, project: self.house.as_str() }, first) {
             for (n, entry) in (0..).zip(&entries) {
                 let author = entry.author_agent_id.as_ref().and_then(|author| kinds.get(author)).copied();
                 thread::entry(&mut out, handle, id, n, entry, author);

@@ -1,12 +1,13 @@
-//! `pond_ingest`: canonical objects one after the other, a session before its messages and a message before its parts.
+//! `pond_ingest`: canonical objects one after the other, a session before its messages and a message before its parts. A message and its parts
+//! are in one batch.
 
 use std::collections::BTreeMap;
 
 use commands::CommandError;
 use commands::sessions::{Recording, Row, Sessions};
-use events::session::{Message, Session, SessionId};
+use events::session::{BodyRef, Data, File, Message, PartRef, Session, SessionId};
 use events::{HouseId, Json};
-use queries::library::{Code, PondError};
+use queries::library::{BLOB, Code, PondError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +16,10 @@ const MOST: usize = 10_000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ingest {
+    /// Looked at before anything else.
     #[schemars(range(min = 1))]
-    pub protocol_version: u32,
+    #[serde(rename = "protocol_version")]
+    pub _protocol_version: u32,
     /// Whose sessions; the only ones there are if left out.
     #[serde(default)]
     pub namespace: Option<String>,
@@ -40,7 +43,7 @@ pub(super) struct Ingested {
 #[serde(tag = "status", rename_all = "snake_case")]
 pub(super) enum Outcome {
     New,
-    /// It was there; what was said of it now changes nothing.
+    /// The message, with the parts it had then, was there before; nothing of what was said now is taken.
     Unchanged,
     Refused {
         code: Code,
@@ -69,6 +72,14 @@ struct Draft {
     fields: BTreeMap<String, Json>,
     parts: Vec<Json>,
     events: Vec<usize>,
+    /// A message is recorded whole or not at all, since it never changes afterwards.
+    broken: Option<PondError>,
+}
+
+impl Draft {
+    fn is(&self, id: &str) -> bool {
+        self.fields.get("id").is_some_and(|own| own.decode::<String>().is_ok_and(|own| own == id))
+    }
 }
 
 /// What the batch says of one session, and which events said it.
@@ -148,19 +159,24 @@ impl Batch {
                     self.groups.push(Group { id, session: None, messages: Vec::new() });
                 }
                 if let Some(group) = self.groups.last_mut() {
-                    group.messages.push(Draft { fields: event, parts, events: vec![index] });
+                    group.messages.push(Draft { fields: event, parts, events: vec![index], broken: None });
                 }
             }
             "part" => {
                 let (session, message) = (taken(&mut event, "session_id")?, taken(&mut event, "message_id")?);
-                let group = self.groups.last_mut().filter(|group| group.id.as_str() == session);
-                let draft = group.and_then(|group| group.messages.last_mut());
-                let follows = |draft: &&mut Draft| {
-                    draft.fields.get("id").is_some_and(|id| id.decode::<String>().is_ok_and(|id| id == message))
-                };
-                let draft = draft.filter(follows).ok_or_else(|| PondError::invalid("a part follows its message"))?;
-                draft.parts.push(Json::of(&event).map_err(|error| PondError::invalid(error.to_string()))?);
-                draft.events.push(index);
+                let last = self.groups.last_mut().filter(|group| group.id.as_str() == session);
+                if let Some(draft) = last.and_then(|group| group.messages.last_mut()).filter(|draft| draft.is(&message)) {
+                    draft.parts.push(Json::of(&event).map_err(|error| PondError::invalid(error.to_string()))?);
+                    draft.events.push(index);
+                    return Ok(());
+                }
+                let error = PondError::invalid("a part follows its message, before the next");
+                let of_session = self.groups.iter_mut().filter(|group| group.id.as_str() == session);
+                let mut drafts = of_session.flat_map(|group| &mut group.messages);
+                if let Some(draft) = drafts.find(|draft| draft.is(&message)) {
+                    draft.broken = Some(PondError::invalid("a part of the message stands elsewhere in the batch"));
+                }
+                return Err(error);
             }
             other => return Err(PondError::invalid(format!("no event has the kind {other:?}"))),
         }
@@ -207,6 +223,9 @@ impl Batch {
 }
 
 fn message(draft: &Draft) -> Result<Message, PondError> {
+    if let Some(broken) = &draft.broken {
+        return Err(broken.clone());
+    }
     let mut fields = draft.fields.clone();
     if !fields.contains_key("content") {
         let parts = Json::of(&draft.parts).map_err(|error| PondError::invalid(error.to_string()))?;
@@ -214,7 +233,13 @@ fn message(draft: &Draft) -> Result<Message, PondError> {
     } else if !draft.parts.is_empty() {
         return Err(PondError::invalid("a system message has no parts"));
     }
-    of(&fields)
+    let message: Message = of(&fields)?;
+    let ours =
+        |part: &PartRef<'_>| matches!(part.body, BodyRef::File(File { data: Data::Url(url), .. }) if url.starts_with(BLOB));
+    if message.parts().iter().any(ours) {
+        return Err(PondError::invalid(format!("{BLOB} is not for others to name; give what the file holds as `data`")));
+    }
+    Ok(message)
 }
 
 fn told(error: &CommandError) -> PondError {

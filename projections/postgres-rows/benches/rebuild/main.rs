@@ -102,7 +102,7 @@ async fn main() {
     let cluster = ClusterOptions { directory: directory.path().join("cluster"), binaries: None };
     let cluster = match Cluster::start(cluster).await {
         Ok(cluster) => cluster,
-        Err(error) => return println!("skipped: {error}"),
+        Err(error) => panic!("there is nothing to measure without a database: {error}"),
     };
     let rows = Rows::connect(cluster.options(), 4).await.unwrap();
     let site = Site { log: directory.path().join("log"), socket: cluster.options().get_socket().unwrap().clone() };

@@ -73,10 +73,8 @@ impl Rebuild {
     /// Whether it was still running.
     pub async fn kill_after(mut self, moment: Duration) -> bool {
         tokio::time::sleep(moment).await;
-        let running = self.child.try_wait().unwrap().is_none();
-        self.child.kill().unwrap();
-        assert_eq!(self.child.wait().unwrap().success(), !running);
-        running
+        let _ = self.child.kill();
+        !self.child.wait().unwrap().success()
     }
 }
 

@@ -6,8 +6,8 @@ use events::session::{MessageId, Session, SessionId};
 use events::{HouseId, Json};
 
 use super::{
-    GetRequest, GetResponse, Library, MessagePage, MessageView, PartSummary, PondError, ResponseMode, SessionPage, StoredMessage,
-    StoredPart, Which,
+    BLOB, GetRequest, GetResponse, Library, MessagePage, MessageView, PartSummary, PondError, ResponseMode, SessionPage,
+    StoredMessage, StoredPart, Which,
 };
 
 /// Bytes of a page, unless its first message is larger.
@@ -66,7 +66,10 @@ async fn session_page(
         let Some(last) = some.last().map(|message| message.seq) else { break };
         let mut parts = parts_of(library, house, id, &some).await?;
         for message in some {
-            let (seq, parts) = (message.seq, parts.remove(&message.id).unwrap_or_default());
+            let (seq, mut parts) = (message.seq, parts.remove(&message.id).unwrap_or_default());
+            if mode == ResponseMode::Verbatim {
+                load(library, &mut parts).await?;
+            }
             let view = view(message, parts, mode);
             bytes += size(&view);
             if bytes > PAGE && !messages.is_empty() {
@@ -137,10 +140,23 @@ async fn message_page(
         messages.into_iter().map(view).collect()
     };
     let (before, after_it) = (context(before), context(following));
-    let all = library.parts(house, &session_id, std::slice::from_ref(id)).await?;
+    let mut all = library.parts(house, &session_id, std::slice::from_ref(id)).await?;
+    load(library, &mut all).await?;
     let (parts, remaining) = cut(all, after)?;
     let target = view(target, parts, ResponseMode::Verbatim);
     Ok(MessagePage { session, before, target, target_parts_remaining: remaining, after: after_it })
+}
+
+/// Files whose contents are kept beside the rows get them.
+async fn load(library: &dyn Library, parts: &mut [StoredPart]) -> Result<(), PondError> {
+    for part in parts {
+        if let Some(("url", url)) = &part.data
+            && let Some(hash) = url.strip_prefix(BLOB)
+        {
+            part.data = Some(("data", library.blob(hash).await?));
+        }
+    }
+    Ok(())
 }
 
 /// The parts of one page, and how many are left.

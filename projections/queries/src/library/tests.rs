@@ -78,6 +78,10 @@ impl Library for Shelf {
     async fn parts(&self, _: &HouseId, _: &SessionId, of: &[MessageId]) -> Result<Vec<StoredPart>, PondError> {
         Ok(self.parts.iter().filter(|it| of.contains(&it.message_id)).cloned().collect())
     }
+
+    async fn blob(&self, hash: &str) -> Result<String, PondError> {
+        Ok(format!("of {hash}"))
+    }
 }
 
 async fn ask(shelf: &Shelf, request: &str) -> Result<GetResponse, PondError> {
@@ -115,6 +119,16 @@ async fn the_three_modes_tell_more_and_more() {
     let part = &verbatim.messages[1].parts.as_ref().unwrap()[2];
     assert_eq!((part["id"].get(), part["message_id"].get(), part["type"].get()), (r#""p2""#, r#""m1""#, r#""text""#));
     assert_eq!(verbatim.messages[1].options.as_ref().unwrap().get(), r#"{"n":1.00}"#);
+}
+
+#[tokio::test]
+async fn what_a_file_holds_comes_with_the_message_wherever_it_is_kept() {
+    let mut shelf = shelf(10);
+    shelf.parts[0].kind = "file".into();
+    shelf.parts[0].data = Some(("url", "pond://blob/abc".into()));
+    let page = message_page(&shelf, r#""message_id":"m0""#).await;
+    let part = &page.target.parts.unwrap()[0];
+    assert_eq!((part["data"].get(), part.get("url")), (r#""of abc""#, None));
 }
 
 #[tokio::test]
