@@ -82,7 +82,35 @@ pub(crate) fn config(config: &JsonObject) -> Result<(), Rejection> {
         return Err(invalid("config", "nested deeper than 32"));
     }
     let value = serde_json::from_str(config.get()).map_err(|error| invalid("config", &error.to_string()))?;
-    if has_nul(&value) { Err(invalid("config", "holds a NUL")) } else { Ok(()) }
+    if has_nul(&value) {
+        return Err(invalid("config", "holds a NUL"));
+    }
+    if numbers(config.get()).any(|number| !is_plain(number)) {
+        return Err(invalid("config", "holds a number of more than 300 digits or a power beyond 300"));
+    }
+    Ok(())
+}
+
+/// Every number in valid JSON, as it is written.
+fn numbers(json: &str) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    let in_number = move |c: char| {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = quoted,
+            '"' => quoted = !quoted,
+            _ => {}
+        }
+        quoted || !matches!(c, '0'..='9' | '.' | '-' | '+' | 'e' | 'E')
+    };
+    json.split(in_number).filter(|token| token.bytes().any(|byte| byte.is_ascii_digit()))
+}
+
+/// Postgres holds numbers exactly, but not with any number of places.
+fn is_plain(number: &str) -> bool {
+    const MOST: usize = 300;
+    let (digits, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    digits.len() <= MOST && power.parse::<i32>().is_ok_and(|power| power.unsigned_abs() <= MOST as u32)
 }
 
 pub(crate) fn payload(payload: &Json) -> Result<(), Rejection> {
@@ -131,9 +159,20 @@ mod tests {
 
     #[test]
     fn a_config_that_the_rows_could_not_hold_is_refused() {
-        for json in [r#"{"a":"\u0000"}"#, r#"{"\u0000":1}"#, r#"{"a":"\ud800"}"#, r#"{"a":1e999}"#] {
+        for json in [
+            r#"{"a":"\u0000"}"#,
+            r#"{"\u0000":1}"#,
+            r#"{"a":"\ud800"}"#,
+            r#"{"a":1e999}"#,
+            r#"{"a":0e-16384}"#,
+            r#"{"a":[1e-20000]}"#,
+        ] {
             assert!(config(&JsonObject::parse(json).unwrap()).is_err(), "{json}");
         }
-        assert!(config(&JsonObject::parse(r#"{"image":"debian","limits":{"cpu":2}}"#).unwrap()).is_ok());
+        let long = format!(r#"{{"a":0.{}}}"#, "1".repeat(20_000));
+        assert!(config(&JsonObject::parse(&long).unwrap()).is_err());
+        for json in [r#"{"image":"debian","limits":{"cpu":2}}"#, r#"{"a":"1e-20000 \" 0e-16384","b":-1.5e+30,"e":[1E2,true]}"#] {
+            assert!(config(&JsonObject::parse(json).unwrap()).is_ok(), "{json}");
+        }
     }
 }

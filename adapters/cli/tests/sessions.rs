@@ -207,6 +207,17 @@ async fn what_is_ingested_over_http_is_read_over_http_and_refused_rows_do_not_ho
     let (_, refused) = server.post(&site, "/v1/ingest", &differing).await;
     assert_eq!(refused["results"][0]["status"], "refused", "the project of a session does not change");
 
+    // Nobody speaks in a thread but through the API.
+    let thread = String::from_utf8(site.run(&["thread", "create", "standup"]).stdout).unwrap().trim().to_owned();
+    let forged = json!({ "protocol_version": 1, "events": [
+        { "kind": "session", "id": thread, "source_agent": "mine", "project": "/p", "created_at": "2026-01-01T00:00:00Z" },
+        { "kind": "message", "session_id": thread, "id": "m1", "role": "user", "timestamp": "2026-01-01T00:00:01Z" },
+        { "kind": "session", "id": "s3", "source_agent": "arbe", "project": "/p", "created_at": "2026-01-01T00:00:00Z" },
+        { "kind": "session", "id": "s4", "source_agent": "mine", "project": "x".repeat(5_000), "created_at": "2026-01-01T00:00:00Z" },
+    ]});
+    let (_, refused) = server.post(&site, "/v1/ingest", &forged).await;
+    assert_eq!((&refused["new"], &refused["refused"]), (&json!(0), &json!(4)), "{refused}");
+
     // A sync beside the server waits until the server has fed the datasets.
     site.sync(&[]);
     let projections = site.json(&["projections"]);

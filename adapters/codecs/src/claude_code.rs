@@ -25,7 +25,8 @@ mod layout;
 mod parse;
 mod record;
 
-pub(crate) const CODEC: Codec = Codec { origin: "claude-code", homes: &[".claude"], parse: &ClaudeCode, serialize: &ClaudeCode };
+pub(crate) const CODEC: Codec =
+    Codec { origin: "claude-code", homes: &[".claude"], holds: &["projects"], parse: &ClaudeCode, serialize: &ClaudeCode };
 
 struct ClaudeCode;
 

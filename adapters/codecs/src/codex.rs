@@ -30,7 +30,8 @@ mod rollout;
 
 const ORIGIN: &str = "codex";
 
-pub(crate) const CODEC: Codec = Codec { origin: ORIGIN, homes: &[".codex"], parse: &Codex, serialize: &Codex };
+pub(crate) const CODEC: Codec =
+    Codec { origin: ORIGIN, homes: &[".codex"], holds: &["sessions", "archived_sessions"], parse: &Codex, serialize: &Codex };
 
 #[derive(Debug)]
 struct Codex;

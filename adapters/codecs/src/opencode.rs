@@ -41,8 +41,13 @@ mod typing;
 
 const ORIGIN: &str = "opencode";
 
-pub(crate) const CODEC: Codec =
-    Codec { origin: ORIGIN, homes: &[".local/share/opencode"], parse: &Opencode, serialize: &Opencode };
+pub(crate) const CODEC: Codec = Codec {
+    origin: ORIGIN,
+    homes: &[".local/share/opencode"],
+    holds: &["storage", "project", "opencode.db"],
+    parse: &Opencode,
+    serialize: &Opencode,
+};
 
 struct Opencode;
 

@@ -24,7 +24,7 @@ mod foreign;
 mod injected;
 pub(crate) mod typing;
 
-pub(crate) const CODEC: Codec = Codec { origin: "pi", homes: &[".pi/agent"], parse: &Pi, serialize: &Pi };
+pub(crate) const CODEC: Codec = Codec { origin: "pi", homes: &[".pi/agent"], holds: &["sessions"], parse: &Pi, serialize: &Pi };
 
 /// The newest that is known.
 const VERSION: i64 = 3;

@@ -27,6 +27,8 @@ pub struct Codec {
     pub origin: &'static str,
     /// Where the client keeps its sessions, below the home directory.
     pub homes: &'static [&'static str],
+    /// What of it holds sessions; nothing else of a client is written.
+    pub holds: &'static [&'static str],
     pub parse: &'static dyn Parse,
     pub serialize: &'static dyn Serialize,
 }
@@ -36,6 +38,17 @@ pub const CODECS: &[Codec] = &[claude_code::CODEC, codex::CODEC, opencode::CODEC
 #[must_use]
 pub fn find(origin: &str) -> Option<&'static Codec> {
     CODECS.iter().find(|codec| codec.origin == origin)
+}
+
+impl Codec {
+    /// Whether a restored file may go there. What a session says of where it stood is the word of whoever recorded it.
+    #[must_use]
+    pub fn may_write(&self, path: &str) -> bool {
+        match path.split_once('/') {
+            Some((first, _)) => self.holds.contains(&first),
+            None => self.holds.contains(&path) || path.ends_with(".jsonl"),
+        }
+    }
 }
 
 /// Where a client's sessions are looked for.

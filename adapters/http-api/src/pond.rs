@@ -6,7 +6,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use events::HouseId;
+use events::session::SessionId;
+use events::{HouseId, ThreadId};
 use queries::library::{self, Code, GetRequest, GetResponse, PondError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -127,7 +128,12 @@ impl App {
     async fn pond_ingest(&self, caller: &Caller, headers: &HeaderMap, body: Body) -> Result<ingest::Ingested, PondError> {
         let request: ingest::Ingest = self.pond_body(headers, body).await?;
         let house = resolve(caller, request.namespace.as_deref())?;
-        ingest::ingest(&plane(caller)?.sessions, &house, request.events).await
+        let plane = plane(caller)?;
+        let is_thread = |id: &SessionId| {
+            let id = ThreadId::new(id.as_str());
+            id.is_ok_and(|id| plane.commands.with_world(|world| world.thread(&id).is_some()))
+        };
+        ingest::ingest(&plane.sessions, &house, request.events, is_thread).await
     }
 
     async fn pond_body<T: DeserializeOwned>(&self, headers: &HeaderMap, body: Body) -> Result<T, PondError> {

@@ -90,7 +90,12 @@ pub enum Incoherent {
     NoSourceAgent,
     #[error("a session is not its own parent")]
     OwnParent,
+    #[error("{0} is longer than {NAME_MAX} bytes or holds a control character")]
+    Unfit(&'static str),
 }
+
+/// Bytes of a project or a client's name.
+const NAME_MAX: usize = 4_096;
 
 impl Session {
     pub fn check(&self) -> Result<(), Incoherent> {
@@ -105,6 +110,11 @@ impl Session {
         }
         if self.source_agent.is_empty() {
             return Err(Incoherent::NoSourceAgent);
+        }
+        for (name, text) in [("project", &self.project), ("source_agent", &self.source_agent)] {
+            if text.len() > NAME_MAX || text.chars().any(char::is_control) {
+                return Err(Incoherent::Unfit(name));
+            }
         }
         Ok(())
     }

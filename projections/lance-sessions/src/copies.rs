@@ -2,6 +2,7 @@
 //! named there and has no label was replaced.
 
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,9 +110,11 @@ fn version_of(name: &str) -> Option<(u32, u64)> {
 }
 
 impl Datasets {
-    /// Copies under `directory`, which is made if need be.
+    /// Copies under `directory`, which is made if need be. What is said is nobody else's business.
     pub fn open(directory: &Path, log: Log) -> Result<Self, DatasetError> {
-        std::fs::create_dir_all(directory).map_err(|error| DatasetError::io(directory, &error))?;
+        let made = std::fs::create_dir_all(directory);
+        let closed = made.and_then(|()| std::fs::set_permissions(directory, PermissionsExt::from_mode(0o700)));
+        closed.map_err(|error| DatasetError::io(directory, &error))?;
         Ok(Self { directory: directory.to_owned(), log, caches: Caches::default(), serving: Arc::default() })
     }
 

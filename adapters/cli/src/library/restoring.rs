@@ -27,6 +27,12 @@ pub(super) async fn resume(args: Resume, config: &Config, json: bool) -> anyhow:
     let home = args.home.or_else(std::env::home_dir).context("there is no home directory; name one with --home")?;
     let root = home.join(codec.homes.first().context("the client keeps no sessions in a home directory")?);
     let mut restored = make(&args.session, args.house.as_deref(), codec, config).await?;
+    let elsewhere = restored.artifacts.iter().chain(&restored.bases).find(|artifact| !codec.may_write(&artifact.path));
+    if let Some(artifact) = elsewhere {
+        let (path, client) = (output::clean(&artifact.path), codec.origin);
+        let why = format!("the session says it stood in {path}, where {client} keeps no sessions; see `arbe restore --dir`");
+        return Err(Refused(why).into());
+    }
     let written = write(&mut restored, &root)?;
     let command = codec.serialize.resume_command(&restored, &root);
     tell(codec, &restored, &written, Some(&command), json)

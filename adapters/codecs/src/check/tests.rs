@@ -92,7 +92,7 @@ impl Serialize for Wrong {
 fn checked(wrong: &'static Wrong) -> Vec<String> {
     let files = tempfile::tempdir().unwrap();
     std::fs::write(files.path().join("1_s1.jsonl"), HEADER).unwrap();
-    let codec = Codec { origin: "pi", homes: &[], parse: wrong, serialize: wrong };
+    let codec = Codec { origin: "pi", homes: &[], holds: &[], parse: wrong, serialize: wrong };
     let scratch = tempfile::tempdir().unwrap();
     let differences = check(&codec, &codec.parse.discover(files.path()).unwrap()[0], scratch.path()).unwrap();
     differences.into_iter().map(|it| it.what).collect()
@@ -115,4 +115,27 @@ fn a_codec_that_loses_something_is_caught() {
     assert_eq!(checked(Box::leak(Box::new(Wrong(rows)))), ["has another form", said[1]]);
     let refuse: fn(Vec<Artifact>) -> _ = |_| Err(RestoreError::BlobNotLoaded { message: "m".into(), part: "p".into() });
     assert_eq!(checked(Box::leak(Box::new(Wrong(refuse)))), ["the data of part p in message m is a blob that was not loaded"]);
+}
+
+#[test]
+fn nothing_of_a_client_is_written_but_sessions() {
+    for (origin, path) in [
+        ("pi", "settings.json"),
+        ("pi", "extensions/evil.ts"),
+        ("claude-code", "settings.json"),
+        ("claude-code", "CLAUDE.md"),
+        ("codex", "config.toml"),
+        ("opencode", "auth.json"),
+    ] {
+        assert!(!codec(origin).may_write(path), "{origin}: {path}");
+    }
+    for (origin, path) in [
+        ("pi", "sessions/--srv--/a.jsonl"),
+        ("claude-code", "projects/-srv/a.jsonl"),
+        ("codex", "sessions/2026/01/01/rollout.jsonl"),
+        ("opencode", "opencode.db"),
+        ("opencode", "storage/session/info/a.json"),
+    ] {
+        assert!(codec(origin).may_write(path), "{origin}: {path}");
+    }
 }

@@ -67,11 +67,13 @@ struct Turns<'a> {
     results: Results<'a>,
     /// The reply that is being written.
     reply: Vec<(&'a Message, Value, Option<&'a ToolCall>)>,
+    /// Whether it holds results already, as clients have it that keep a call and its result together: what is said next answers them.
+    answered: bool,
 }
 
 impl<'a> Turns<'a> {
     fn new(lines: Lines, messages: &'a [Message], report: &'a mut Report) -> Self {
-        Self { lines, report, results: Results::of(messages), reply: Vec::new() }
+        Self { lines, report, results: Results::of(messages), reply: Vec::new(), answered: false }
     }
 
     fn message(&mut self, message: &'a Message) -> Result<(), RestoreError> {
@@ -113,12 +115,15 @@ impl<'a> Turns<'a> {
     }
 
     fn assistant(&mut self, message: &'a Message) -> Result<(), RestoreError> {
+        if self.answered {
+            self.end_reply();
+        }
         for part in message.parts() {
             match part.body {
                 BodyRef::ToolCall(call) => self.call(message, call),
                 BodyRef::Reasoning(_) => self.report.drop("reasoning"),
                 BodyRef::ApprovalRequest(_) => self.report.drop("tool_approval_request"),
-                BodyRef::ToolResult(_) => {}
+                BodyRef::ToolResult(_) => self.answered = true,
                 BodyRef::File(_) => self.report.drop("assistant_file"),
                 BodyRef::Text(_) | BodyRef::ApprovalResponse(_) => self.say(message, &part)?,
             }
@@ -129,6 +134,9 @@ impl<'a> Turns<'a> {
     /// What the harness of another client says in the model's place is marked as this one marks it.
     fn say(&mut self, message: &'a Message, part: &PartRef<'a>) -> Result<(), RestoreError> {
         let block = block(message, part, self.report)?;
+        if self.answered {
+            self.end_reply();
+        }
         if part.provenance == Provenance::Injected {
             self.end_reply();
             if let Some(block) = block {
@@ -152,6 +160,7 @@ impl<'a> Turns<'a> {
 
     /// Writes the reply, and right after it what its calls brought.
     fn end_reply(&mut self) {
+        self.answered = false;
         let reply = std::mem::take(&mut self.reply);
         let calls = reply.iter().any(|(_, _, call)| call.is_some());
         let stop = if calls { "tool_use" } else { "end_turn" };

@@ -86,6 +86,8 @@ struct Turn<'a> {
     last: &'a Message,
     blocks: Vec<Value>,
     calls: Vec<&'a ToolCall>,
+    /// Whether results were among it, as clients have it that keep a call and its result together: what is said next answers them.
+    answered: bool,
 }
 
 struct Writer<'a, 'r> {
@@ -165,10 +167,17 @@ impl<'a> Writer<'a, '_> {
 
     fn assistant(&mut self, message: &'a Message) -> Result<(), RestoreError> {
         let Content::Assistant(parts) = &message.content else { return Ok(()) };
-        let begun = || Turn { first: message.timestamp, last: message, blocks: Vec::new(), calls: Vec::new() };
+        if self.turn.as_ref().is_some_and(|turn| turn.answered) {
+            self.end_turn()?;
+        }
+        let begun = || Turn { first: message.timestamp, last: message, blocks: Vec::new(), calls: Vec::new(), answered: false };
         let mut turn = self.turn.take().unwrap_or_else(begun);
         turn.last = message;
         for part in parts {
+            if turn.answered && matches!(part.view().body, BodyRef::Text(_) | BodyRef::Reasoning(_)) {
+                self.turn = Some(std::mem::replace(&mut turn, begun()));
+                self.end_turn()?;
+            }
             match part.view().body {
                 BodyRef::Reasoning(it) if !it.text.is_empty() => turn.blocks.push(blocks::thinking(&it.text)),
                 BodyRef::Reasoning(_) => self.report.drop("reasoning without text"),
@@ -184,7 +193,7 @@ impl<'a> Writer<'a, '_> {
                 }
                 BodyRef::Text(_) => turn.blocks.extend(self.block(message, &part.view())?),
                 // Found through its call.
-                BodyRef::ToolResult(_) => {}
+                BodyRef::ToolResult(_) => turn.answered = true,
                 BodyRef::File(_) | BodyRef::ApprovalRequest(_) | BodyRef::ApprovalResponse(_) => {
                     self.report.drop(format!("{} of an assistant", part.view().body.kind()));
                 }

@@ -138,6 +138,37 @@ fn what_was_said_called_and_given_survives_between_any_two_clients() {
     assert_eq!(pairs, 12);
 }
 
+/// opencode keeps a call and its result in one message, and before 1.1 what was said next in the same one.
+#[test]
+fn what_a_call_gave_comes_before_what_was_said_of_it() {
+    let session = r#"{"id":"s","source_agent":"other","created_at":"2026-01-01T00:00:00Z","project":"/srv/demo","options":{}}"#;
+    let text = |id: u8, text: &str| {
+        format!(r#"{{"id":"{id}","type":"text","provenance":"conversational","text":"{text}","options":{{}}}}"#)
+    };
+    let call = r#"{"id":"2","type":"tool_call","provenance":"conversational","call_id":"c","name":"bash","params":{},
+        "provider_executed":false,"options":{}},{"id":"3","type":"tool_result","provenance":"injected","call_id":"c",
+        "is_failure":false,"result":"hi","options":{}}"#;
+    let message = |id: u8, role: &str, parts: &[String]| -> Message {
+        let head = format!(r#"{{"id":"{id}","role":"{role}","timestamp":"2026-01-01T00:00:0{id}Z","options":{{}}"#);
+        serde_json::from_str(&format!(r#"{head},"content":[{}]}}"#, parts.join(","))).unwrap()
+    };
+    let asked = message(1, "user", &[text(1, "say hi")]);
+    let (before, after) = (text(1, "I will."), text(4, "It said hi."));
+    let apart =
+        [message(2, "assistant", &[before.clone(), call.to_owned()]), message(3, "assistant", std::slice::from_ref(&after))];
+    let together = [message(2, "assistant", &[before, call.to_owned(), after])];
+    for (to, messages) in CODECS.iter().flat_map(|to| [(to, apart.to_vec()), (to, together.to_vec())]) {
+        let messages = [vec![asked.clone()], messages].concat();
+        let lineage = Lineage::new(serde_json::from_str(session).unwrap(), messages, Vec::new()).unwrap();
+        let (_, contents, _) = moved(to, &lineage);
+        let parts: Vec<_> = contents.sessions[0].1.iter().flat_map(Message::parts).collect();
+        let at = |wanted: &dyn Fn(&BodyRef<'_>) -> bool| parts.iter().position(|part| wanted(&part.body)).unwrap();
+        let given = at(&|body| matches!(body, BodyRef::ToolResult(_)));
+        let said = at(&|body| matches!(body, BodyRef::Text(it) if it.text == "It said hi."));
+        assert!(given < said, "{}: {parts:?}", to.origin);
+    }
+}
+
 #[test]
 fn the_command_that_goes_on_names_the_session_and_quotes_where_it_is() {
     let lineage = lineages(recordings(codec("claude-code")).remove(0).sessions).remove(0);

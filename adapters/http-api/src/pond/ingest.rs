@@ -12,6 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const MOST: usize = 10_000;
+/// The brand of threads.
+const OWN: &str = "arbe";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -98,6 +100,7 @@ pub(super) async fn ingest(
     sessions: &Sessions,
     house: &HouseId,
     events: Vec<BTreeMap<String, Json>>,
+    is_thread: impl Fn(&SessionId) -> bool,
 ) -> Result<Ingested, PondError> {
     if events.len() > MOST {
         return Err(PondError::invalid(format!("a batch has at most {MOST} events, not {}", events.len())));
@@ -110,6 +113,11 @@ pub(super) async fn ingest(
     }
     let mut position = 0;
     for group in std::mem::take(&mut batch.groups) {
+        let ours = group.session.as_ref().is_some_and(|(_, session)| session.source_agent == OWN);
+        if ours || is_thread(&group.id) {
+            batch.refuse(&group, &PondError::invalid("threads are written by /api, and nobody else speaks for them"));
+            continue;
+        }
         position = position.max(batch.apply(sessions, house, group).await);
     }
     let internal = || Outcome::refused(&PondError::new(Code::Internal, "it was not looked at"));
@@ -213,6 +221,13 @@ impl Batch {
                 0
             }
         }
+    }
+
+    fn refuse(&mut self, group: &Group, error: &PondError) {
+        let outcome = Outcome::refused(error);
+        let session = group.session.as_ref().map(|(at, _)| *at);
+        self.settle(session.as_slice(), &outcome);
+        group.messages.iter().for_each(|draft| self.settle(&draft.events, &outcome));
     }
 
     fn settle(&mut self, events: &[usize], outcome: &Outcome) {

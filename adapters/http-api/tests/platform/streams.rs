@@ -1,5 +1,7 @@
 //! The contract of a thread's stream.
 
+#![expect(clippy::disallowed_methods, reason = "the times of entries are held against the real clock")]
+
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
