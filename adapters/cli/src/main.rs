@@ -38,6 +38,8 @@ mod exit {
 }
 
 fn main() -> ExitCode {
+    // Of two providers that are linked in, the one that everything here is made for. It can be set once, and this is the first.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let args = Args::parse();
     if let Verb::Completions { shell } = args.verb {
         let mut script = Vec::new();

@@ -49,7 +49,7 @@ fn a_setting_that_cannot_be_meant_is_a_usage_error_that_says_what_to_do() {
         ("serve --database-url postgres://db/arbe?sslmode=require&sslrootcert=f", "", "only with sslmode=verify-full"),
         ("serve --no-such-flag", "", "unexpected argument"),
         ("verify", "colour = 'red'", "unknown field `colour`"),
-        ("verify --database-url none", "", "leave database_url out"),
+        ("verify rows --database-url none", "", "leave database_url out"),
     ] {
         let told = refused(line, file);
         assert!(told.contains(what), "{line} {file}: {told}");

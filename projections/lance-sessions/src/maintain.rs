@@ -176,9 +176,13 @@ impl Datasets {
     /// The health of the tables of a house.
     pub async fn health(&self, house: &HouseId) -> Result<BTreeMap<&'static str, Health>, DatasetError> {
         let mut all = BTreeMap::new();
-        let Some(substrate) = self.serving()? else { return Ok(all) };
+        let substrate = self.serving()?;
         for table in Table::ALL {
-            let health = match substrate.table(house, table).await? {
+            let dataset = match &substrate {
+                Some(substrate) => substrate.table(house, table).await?,
+                None => None,
+            };
+            let health = match dataset {
                 Some(dataset) => Box::pin(health(&dataset, table)).await.map_err(|error| told(error, 1))?,
                 None => Health::default(),
             };
