@@ -164,7 +164,7 @@ impl Pair {
     /// A verb on the same store and rows, in a process of its own.
     pub fn verb(&self, verb: &str) -> Value {
         let mut command = Command::new(arbe_binary().unwrap());
-        command.args([verb, "--json", "--store", &self.store, "--database-url", &self.database]);
+        command.args([verb, "rows", "--json", "--store", &self.store, "--database-url", &self.database]);
         let done = command.stdin(Stdio::null()).output().unwrap();
         assert!(done.status.success(), "{verb}: {}", String::from_utf8_lossy(&done.stderr));
         serde_json::from_slice(&done.stdout).unwrap()
