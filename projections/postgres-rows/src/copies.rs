@@ -16,7 +16,7 @@ const TABLES_OF_A_COPY: &str = include_str!("../../../migrations/rows/v1.sql");
 const TABLES: [&str; 9] =
     ["houses", "agents", "agent_keys", "members", "environments", "secrets", "sandboxes", "threads", "reconciliation"];
 
-/// Making and dropping copies happens one at a time.
+/// Making, swapping and dropping copies happens one at a time.
 const LOCK: i64 = 0x6172_6265_0000_0002;
 
 /// A reader that found its way to a copy before the swap has this long to finish.
@@ -173,6 +173,8 @@ impl Rows {
         let mut tx = self.pool.begin().await?;
         // A holder that hangs must not stop the live copy for good.
         sqlx::raw_sql("set local idle_in_transaction_session_timeout = '60s'").execute(&mut *tx).await?;
+        // Held until the swap: no other copy becomes the live one meanwhile, least of all where there was none.
+        sqlx::query("select pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *tx).await?;
         let live: Option<Live> = sqlx::query_as(
             "select id, next, digest, records, time_ms from arbe.copies where projection = $1 and state = 'live' for update",
         )

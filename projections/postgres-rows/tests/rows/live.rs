@@ -82,6 +82,21 @@ async fn writes_go_on_while_a_copy_is_rebuilt_and_the_watermark_never_goes_back(
 }
 
 #[tokio::test]
+async fn no_copy_becomes_the_live_one_while_another_is_put_in_place() {
+    let Some(db) = database().await else { return };
+    let mut copy = db.rows.beside("rebuild").await.expect("a copy");
+    let (hold, at) = db.rows.hold().await.expect("a hold");
+    assert_eq!(at, Checkpoint::default(), "nothing is live yet");
+    let rows = db.rows.clone();
+    let first = tokio::spawn(async move { rows.live().await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!first.is_finished(), "whoever would make the first live copy waits");
+    db.rows.swap(hold, &mut copy).await.expect("a swap");
+    let Live::Current(found) = first.await.expect("no panic").expect("a copy") else { panic!("another version") };
+    assert_eq!(db.rows.address(&found), db.rows.address(&copy));
+}
+
+#[tokio::test]
 async fn an_event_nobody_knows_stops_the_projection_and_the_rows_serve_on() {
     let Some(db) = database().await else { return };
     let mut story = Story::new().await;
