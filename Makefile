@@ -56,8 +56,7 @@ scale:
 
 # 500,000 made-up messages of four clients, and again a few more of them a thousand times. ARGS="--corpus DIR" for others beside.
 sessions-scale:
-	cargo build --locked --release -p cli
-	cargo build --locked --release -p replay-tests --bin sessions-scale
+	cargo build --locked --release --workspace --bins
 	$(CARGO_TARGET_DIR)/release/sessions-scale $(ARGS)
 
 # Ten minutes of made-up requests against the OpenAPI document, other ones every time.

@@ -79,6 +79,15 @@ fn a_configuration_file_that_is_not_there_is_named() {
     assert!(told.contains("/no/such.toml: No such file"), "{told}");
 }
 
+#[test]
+fn an_issuers_keys_that_are_not_there_are_noticed_at_the_start() {
+    let directory = TempDir::new().unwrap();
+    let done = arbe(directory.path(), "serve --listen 127.0.0.1:0 --store memory: --auth-jwks /no/such/keys.json");
+    let told = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{told}");
+    assert!(told.contains("the issuer's keys (--auth-jwks) in /no/such/keys.json: No such file"), "{told}");
+}
+
 /// Says to each that comes what a Postgres says instead of a welcome, the last of it for ever.
 fn postgres_that_says(codes: &'static [&'static str]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

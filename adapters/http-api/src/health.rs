@@ -36,6 +36,7 @@ pub(crate) async fn ready(app: &App) -> Response<Body> {
         Some(Some(plane)) => {
             parts.push(("commands", commands_part(app, plane).await));
             parts.push(("rows", rows_part(app, plane).await));
+            parts.extend(sessions_part(app, plane).await.map(|text| ("sessions", Ok(text))));
         }
     }
     let ready = parts.iter().all(|(_, part)| part.is_ok());
@@ -79,6 +80,25 @@ async fn rows_part(app: &App, plane: &Plane) -> Result<String, String> {
             if position >= plane.since { Ok("ok".to_owned()) } else { Err(format!("at position {position} of {head}")) }
         }
     }
+}
+
+/// Requests wait for rows and never for datasets, so these are told of and keep nobody away.
+async fn sessions_part(app: &App, plane: &Plane) -> Option<String> {
+    let sessions = plane.queries.projections(&app.log).await.into_iter().nth(1)?;
+    let (position, head) = (sessions.position, sessions.head);
+    Some(match sessions.state {
+        ProjectionState::Stopped => format!("stopped at position {position}; see `arbe projections`"),
+        ProjectionState::Damaged => "tables are gone; see `arbe projections`".to_owned(),
+        ProjectionState::Rebuilding => "a new copy is being built".to_owned(),
+        ProjectionState::Waiting => format!("waiting at position {position} of {head}; see `arbe projections`"),
+        ProjectionState::Starting | ProjectionState::Active | ProjectionState::Passive => {
+            if position >= head {
+                "ok".to_owned()
+            } else {
+                format!("ok, at position {position} of {head}")
+            }
+        }
+    })
 }
 
 fn answer(code: StatusCode, text: String) -> Response<Body> {
