@@ -30,7 +30,7 @@ pub(super) struct Cache {
     news: Vec<String>,
 }
 
-/// Lines that nobody needs any more, before the file is written anew.
+/// Lines that nobody needs any more, beside as many as there are others, before the file is written anew.
 const STALE: usize = 256;
 
 pub(super) fn name(codec: &Codec, bundle: &Bundle) -> String {
@@ -85,7 +85,7 @@ impl Cache {
         if self.news.is_empty() {
             return Ok(());
         }
-        let whole = self.lines == 0 || self.lines + self.news.len() > self.seen.len() + STALE;
+        let whole = self.lines == 0 || self.lines + self.news.len() > 2 * self.seen.len() + STALE;
         let written = if whole { self.write_anew() } else { self.append() };
         written.with_context(|| self.path.display().to_string())
     }

@@ -16,6 +16,8 @@ const WINDOW: usize = 1 << 20;
 /// has been, the longer its runway: a quarter of what it wrote to the file, between these.
 const RUNWAY_MIN: u64 = 512 << 10;
 const RUNWAY_MAX: u64 = 8 << 20;
+/// More than a file system reads ahead of what was asked for.
+const READ_AHEAD: u64 = 4 << 20;
 /// No slot is larger; a broken length is not believed.
 const FRAME_MAX: u32 = 80 << 20;
 
@@ -226,6 +228,9 @@ impl Segment {
         let end = self.end + frame.len() as u64;
         self.check_in_place()?;
         self.clear_remains(end)?;
+        if self.written == 0 {
+            self.forget_read_ahead();
+        }
         // Zeros follow anyway; a last page that is written whole need not be read first.
         let whole = end.next_multiple_of(BLOCK as u64).min(self.allocated.max(end));
         frame.resize((whole - self.end) as usize, 0);
@@ -235,6 +240,13 @@ impl Segment {
         self.written += u64::from(len);
         self.push(u64::from(len));
         Ok(end)
+    }
+
+    /// What was read ahead lies in large pieces, each of which a small frame would make the system write back whole.
+    fn forget_read_ahead(&self) {
+        let from = self.end.saturating_sub(READ_AHEAD);
+        // Only costs bytes if the system has no such advice.
+        let _ = rustix::fs::fadvise(&self.file, from, None, rustix::fs::Advice::DontNeed);
     }
 
     /// The header behind the new frame must read as absent, whatever a torn write left there.
