@@ -81,6 +81,33 @@ impl Sessions {
         Ok(Some((session, messages)))
     }
 
+    /// What is recorded from an entry on, with the contents of its files, and where the next piece begins. `None` at the end.
+    pub async fn read_from(
+        &self,
+        house: &HouseId,
+        id: &SessionId,
+        at: u64,
+    ) -> Result<Option<(Vec<SessionEvent>, u64)>, CommandError> {
+        let name = session_stream(house, id).to_string();
+        if self.log.with_stream(&name, |stream| stream.head.tail).is_none_or(|tail| at >= tail) {
+            return Ok(None);
+        }
+        let page = self.page(&name, at, READ_BYTES).await?;
+        if page.is_empty() {
+            return Err(CommandError::Unavailable(format!("{name} ends at {at} before its tail")));
+        }
+        let next = at + page.len() as u64;
+        let mut events = Vec::with_capacity(page.len());
+        for entry in page {
+            let mut event = session_event(&name, entry.event().map_err(|error| unavailable(&error))?)?;
+            if let SessionEvent::MessageRecorded(it) = &mut event {
+                blobs::load(&self.log, &mut it.message).await?;
+            }
+            events.push(event);
+        }
+        Ok(Some((events, next)))
+    }
+
     async fn read_stream(&self, stream: &StreamName) -> Result<Option<(Session, Vec<Message>)>, CommandError> {
         let (mut session, mut messages) = (None, Vec::new());
         let mut keep = |event: SessionEvent| match event {
@@ -220,8 +247,10 @@ impl Recorder<'_> {
     pub async fn record(&mut self, mut recording: Recording) -> Result<Recorded, CommandError> {
         let (log, id) = (&self.sessions.log, recording.session_id.clone());
         let mut rows = decide(&self.known, &recording);
-        for (message, row) in recording.messages.iter_mut().zip(&rows.messages) {
-            if *row == Row::New {
+        for (message, row) in recording.messages.iter_mut().zip(&mut rows.messages).filter(|(_, row)| **row == Row::New) {
+            if blobs::names_one(message) {
+                *row = Row::Refused(Refusal::Blob);
+            } else {
                 blobs::store(log, message).await?;
             }
         }

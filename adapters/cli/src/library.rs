@@ -1,8 +1,9 @@
-//! Sessions of other clients: `arbe sync`, `arbe sessions`, `arbe get`, `arbe status`, `arbe restore`, `arbe resume` and `arbe codec check`. They work on the log
-//! itself, with or without a running server.
+//! Sessions of other clients: `arbe sync`, `arbe sessions`, `arbe get`, `arbe status`, `arbe restore`, `arbe resume`, `arbe export`,
+//! `arbe import` and `arbe codec check`. They work on the log itself, with or without a running server.
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use codecs::lineage::Lineage;
@@ -13,12 +14,14 @@ use event_log::{Cluster, Log, Options, RealWorld, World as _};
 use events::HouseId;
 use events::session::{Message, Session, SessionId};
 use http_api::HttpPeers;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{LibraryVerb, SessionList};
 use crate::config::Config;
 use crate::output::{self, NotFound, Refused};
 use crate::{logverbs, owner};
 
+mod archive;
 mod check;
 mod reading;
 mod restoring;
@@ -36,6 +39,8 @@ pub(crate) async fn run(verb: LibraryVerb, config: &Config, json: bool) -> anyho
         LibraryVerb::Status(args) => reading::status(*args, config, json).await,
         LibraryVerb::Restore(args) => restoring::restore(*args, config, json).await,
         LibraryVerb::Resume(args) => restoring::resume(*args, config, json).await,
+        LibraryVerb::Export(args) => archive::export(*args, config, json).await,
+        LibraryVerb::Import(args) => sync::sync((*args).into(), config, json).await,
         LibraryVerb::Codec { verb } => check::run(verb, json),
     }
 }
@@ -152,6 +157,13 @@ pub(crate) fn codec(client: &str) -> anyhow::Result<&'static Codec> {
     registry::find(client).ok_or_else(|| NotFound(format!("there is no client {client:?}; known are {}", known())).into())
 }
 
+fn progress(what: &'static str, sessions: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} sessions, {eta} left");
+    let bar = ProgressBar::new(sessions).with_prefix(what).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
 #[derive(serde::Serialize)]
 struct Listed<'a> {
     session: &'a SessionId,
@@ -166,12 +178,7 @@ async fn list(args: SessionList, config: &Config, json: bool) -> anyhow::Result<
     let listed = library.sessions.list(&library.house).await;
     library.close().await;
     let mut sessions = listed?;
-    sessions.retain(|session| {
-        let client = args.client.as_ref().is_none_or(|client| session.source_agent == *client);
-        let project = args.project.as_ref().is_none_or(|project| session.project.starts_with(project.as_str()));
-        let since = args.since.is_none_or(|since| session.created_at.millis() >= since.0);
-        client && project && since
-    });
+    sessions.retain(|session| args.which.wants(session));
     sessions.sort_by(|one, two| (two.created_at, &two.id).cmp(&(one.created_at, &one.id)));
     let rows: Vec<_> = sessions
         .iter()

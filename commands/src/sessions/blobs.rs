@@ -10,7 +10,7 @@ use crate::error::CommandError;
 
 /// An object of its own costs more than it saves below this.
 const SMALL: usize = 4 << 10;
-const SCHEME: &str = "pond://blob/";
+pub(super) const SCHEME: &str = "pond://blob/";
 
 fn files(message: &mut Message) -> Vec<&mut File> {
     match &mut message.content {
@@ -34,6 +34,11 @@ fn files(message: &mut Message) -> Vec<&mut File> {
             })
             .collect(),
     }
+}
+
+/// Whether it claims to hold what another one was given: only the log says where a file's contents are.
+pub(super) fn names_one(message: &mut Message) -> bool {
+    files(message).iter().any(|file| matches!(&file.data, Data::Url(url) if url.starts_with(SCHEME)))
 }
 
 /// Base64 that would not come back as it is written stays where it is.

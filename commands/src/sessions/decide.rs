@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use events::session::{BodyRef, Content, Data, Incoherent, Message, MessageId, MessageRecorded, Recorded, Session, SessionId};
 use events::{Event, SessionEvent};
 
+use super::blobs::SCHEME;
+
 /// Bytes of one message with its parts, less what its files hold.
 const MESSAGE_MAX: usize = 64 << 20;
 
@@ -60,6 +62,8 @@ pub enum Refusal {
     Incoherent(#[from] Incoherent),
     #[error("the session is not recorded and was not given")]
     NoSession,
+    #[error("{SCHEME} is not for others to name; give what the file holds as `data`")]
+    Blob,
     #[error("a message holds at most {MESSAGE_MAX} bytes, not {0}")]
     TooLarge(usize),
 }

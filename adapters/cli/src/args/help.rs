@@ -168,6 +168,14 @@ Examples:
 
 What is recorded once stays as it is, whatever becomes of its source. A second run reads only what has changed.";
 
+pub(super) const EXPORT: &str = "\
+Examples:
+  arbe export sessions.pond                             everything that other clients' sessions said
+  arbe export - --client pi | ssh elsewhere 'cat > pi.pond'
+  arbe import sessions.pond --house mine
+
+An archive is JSON Lines in zstd, with a checksum at its end. Live threads are not in it: the log is their only copy.";
+
 pub(super) const GET: &str = "\
 Examples:
   arbe get 0190a3c2-…                           what was said

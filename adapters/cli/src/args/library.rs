@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use events::session::Session;
 
 use super::help;
 use super::values::Moment;
@@ -26,6 +27,11 @@ pub(crate) enum LibraryVerb {
     /// Put a session where a client looks for it, and print how to go on
     #[command(after_long_help = help::RESUME)]
     Resume(Box<Resume>),
+    /// Write sessions into one compact archive, never over an existing file
+    #[command(after_long_help = help::EXPORT)]
+    Export(Box<Export>),
+    /// Take the sessions of an archive in; what is recorded already stays as it is
+    Import(Box<Import>),
     /// Try the codecs on session files
     Codec {
         #[command(subcommand)]
@@ -47,6 +53,9 @@ pub(crate) struct Sync {
     /// The house that the sessions belong to, by id or name [default: the only one]
     #[arg(long, value_name = "HOUSE")]
     pub(crate) house: Option<String>,
+    /// Import from this archive, which `arbe export` made, instead of from clients
+    #[arg(long, value_name = "ARCHIVE", conflicts_with_all = ["client", "from", "home", "all"])]
+    pub(crate) import_from: Option<PathBuf>,
     /// Parse everything again, also what has not changed since the last time
     #[arg(long)]
     pub(crate) all: bool,
@@ -125,6 +134,43 @@ pub(crate) struct LibraryStatus {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct SessionList {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// The house, by id or name [default: the only one]
+    #[arg(long, value_name = "HOUSE")]
+    pub(crate) house: Option<String>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Export {
+    /// The archive to make, by custom NAME.pond; `-` for stdout
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// The house, by id or name [default: the only one]
+    #[arg(long, value_name = "HOUSE")]
+    pub(crate) house: Option<String>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Import {
+    /// An archive that `arbe export` made
+    pub(crate) archive: PathBuf,
+    /// The house that the sessions will belong to, by id or name [default: the only one]
+    #[arg(long, value_name = "HOUSE")]
+    pub(crate) house: Option<String>,
+}
+
+impl From<Import> for Sync {
+    fn from(Import { archive, house }: Import) -> Self {
+        let (client, skip) = (Vec::new(), Vec::new());
+        Self { client, from: None, home: None, house, import_from: Some(archive), all: false, only: None, skip }
+    }
+}
+
+/// Some of the sessions.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Which {
     /// Only sessions of this client
     #[arg(long, value_name = "CLIENT")]
     pub(crate) client: Option<String>,
@@ -134,9 +180,15 @@ pub(crate) struct SessionList {
     /// Only sessions begun at or after this moment
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<Moment>,
-    /// The house, by id or name [default: the only one]
-    #[arg(long, value_name = "HOUSE")]
-    pub(crate) house: Option<String>,
+}
+
+impl Which {
+    pub(crate) fn wants(&self, session: &Session) -> bool {
+        let client = self.client.as_ref().is_none_or(|client| session.source_agent == *client);
+        let project = self.project.as_ref().is_none_or(|project| session.project.starts_with(project.as_str()));
+        let since = self.since.is_none_or(|since| session.created_at.millis() >= since.0);
+        client && project && since
+    }
 }
 
 #[derive(Clone, Debug, ClapArgs)]

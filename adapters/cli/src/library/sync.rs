@@ -1,6 +1,7 @@
-//! `arbe sync`: what is new in the clients' directories goes into the log.
+//! `arbe sync`: what is new in the clients' directories, or in an archive, goes into the log.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,11 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use codecs::registry::{self, CODECS, Codec};
 use codecs::source::Bundle;
-use indicatif::{ProgressBar, ProgressStyle};
+use commands::sessions::{Row, Rows};
+use indicatif::ProgressBar;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::{Library, stages};
+use super::{Library, archive, progress, stages};
 use crate::args::{Stage, Sync};
 use crate::config::Config;
 use crate::output;
@@ -22,21 +24,22 @@ mod import;
 
 use cache::Cache;
 use import::Room;
+pub(super) use import::{PIECE, PIECE_BYTES};
 
 /// Bundles in work at a time: one is parsed while others wait for the log.
 const AT_ONCE: usize = 6;
 
 #[derive(Clone, Debug, Default, Serialize)]
-struct Counts {
+pub(super) struct Counts {
     bundles: u64,
     skipped: u64,
-    sessions: u64,
-    messages: u64,
-    parts: u64,
+    pub(super) sessions: u64,
+    pub(super) messages: u64,
+    pub(super) parts: u64,
     new_sessions: u64,
     new_messages: u64,
     unchanged: u64,
-    refused: u64,
+    pub(super) refused: u64,
     faults: u64,
 }
 
@@ -56,16 +59,57 @@ impl Counts {
         ];
         fields.into_iter().for_each(|(field, more)| *field += more);
     }
+
+    /// What became of what was handed in.
+    pub(super) fn count(&mut self, rows: &Rows) {
+        self.new_sessions += u64::from(rows.session == Row::New);
+        for row in &rows.messages {
+            match row {
+                Row::New => self.new_messages += 1,
+                Row::Unchanged => self.unchanged += 1,
+                Row::Refused(_) => self.refused += 1,
+            }
+        }
+    }
 }
+
+type Summary = BTreeMap<String, Counts>;
 
 pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
+    let archive = args.import_from.as_deref().map(|path| Ok::<_, anyhow::Error>((path, archive::check(path)?))).transpose()?;
     let library = Arc::new(Library::open_to_write(config, args.house.as_deref()).await?);
+    let (summary, complaints) = match archive {
+        _ if !args.does(Stage::Import) => Default::default(),
+        Some((path, sum)) => import_archive(&library, path, sum.sessions).await?,
+        None => import_clients(&library, &args, config).await?,
+    };
+    if args.only == Some(Stage::Embed) {
+        stages::embed();
+    }
+    if args.does(Stage::UpdateIndexes) {
+        stages::update_indexes(&library, config).await?;
+    }
+    if let Some(library) = Arc::into_inner(library) {
+        library.close().await;
+    }
+    tell(&summary, &complaints, started.elapsed(), json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn import_archive(library: &Library, path: &Path, sessions: u64) -> anyhow::Result<archive::Taken> {
+    let bar = progress("importing", sessions);
+    let taken = archive::take(library, path, &bar).await;
+    bar.finish_and_clear();
+    taken
+}
+
+async fn import_clients(library: &Arc<Library>, args: &Sync, config: &Config) -> anyhow::Result<(Summary, Vec<String>)> {
     let scope = format!("{:032x} {}", library.log.cluster().id(), library.house);
     let mut cache = Cache::load(&config.data_dir.join("sync-cache"), &scope);
-    let mut summary: BTreeMap<&str, Counts> = BTreeMap::new();
-    let bundles = if args.does(Stage::Import) { found(&args)? } else { Vec::new() };
-    let bar = bar(bundles.len() as u64);
+    let mut summary = Summary::new();
+    let bundles = found(args)?;
+    let bar = progress("importing", bundles.len() as u64);
     let mut work: JoinSet<anyhow::Result<Finished>> = JoinSet::new();
     let mut complaints = Vec::new();
     let room = Room::new()?;
@@ -74,7 +118,7 @@ pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Res
         // What is gone since it was found is not there to be read.
         let Ok(mark) = cache::mark(&bundle) else { continue };
         if let Some(counts) = cache.unchanged(&name, &mark).filter(|_| !args.all) {
-            summary.entry(codec.origin).or_default().add(&counts);
+            summary.entry(codec.origin.to_owned()).or_default().add(&counts);
             bar.inc(1);
             continue;
         }
@@ -92,17 +136,7 @@ pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Res
     }
     bar.finish_and_clear();
     cache.save()?;
-    if args.only == Some(Stage::Embed) {
-        stages::embed();
-    }
-    if args.does(Stage::UpdateIndexes) {
-        stages::update_indexes(&library, config).await?;
-    }
-    if let Some(library) = Arc::into_inner(library) {
-        library.close().await;
-    }
-    tell(&summary, &complaints, started.elapsed(), json)?;
-    Ok(ExitCode::SUCCESS)
+    Ok((summary, complaints))
 }
 
 fn found(args: &Sync) -> anyhow::Result<Vec<(&'static Codec, Bundle)>> {
@@ -132,34 +166,27 @@ type Finished = (&'static str, String, cache::Mark, Counts, Vec<String>);
 async fn finished(
     work: &mut JoinSet<anyhow::Result<Finished>>,
     cache: &mut Cache,
-    summary: &mut BTreeMap<&str, Counts>,
+    summary: &mut Summary,
     complaints: &mut Vec<String>,
     bar: &ProgressBar,
 ) -> anyhow::Result<()> {
     let Some(done) = work.join_next().await else { return Ok(()) };
     let (origin, name, mark, counts, faults) = done.context("an import ended early")??;
-    summary.entry(origin).or_default().add(&counts);
+    summary.entry(origin.to_owned()).or_default().add(&counts);
     cache.remember(name, mark, &counts);
     complaints.extend(faults);
     bar.inc(1);
     Ok(())
 }
 
-fn bar(bundles: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("importing {wide_bar} {pos}/{len} sessions, {eta} left");
-    let bar = ProgressBar::new(bundles).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
-}
-
-fn tell(summary: &BTreeMap<&str, Counts>, complaints: &[String], spent: Duration, json: bool) -> anyhow::Result<()> {
+fn tell(summary: &Summary, complaints: &[String], spent: Duration, json: bool) -> anyhow::Result<()> {
     for complaint in complaints {
         output::note(output::clean(complaint));
     }
     if json {
         return output::print_json(&serde_json::json!({ "clients": summary, "seconds": spent.as_secs_f64() }));
     }
-    let row = |(client, counts): (&&str, &Counts)| {
+    let row = |(client, counts): (&String, &Counts)| {
         let numbers = [
             counts.sessions,
             counts.messages,
@@ -170,7 +197,7 @@ fn tell(summary: &BTreeMap<&str, Counts>, complaints: &[String], spent: Duration
             counts.refused,
             counts.faults,
         ];
-        let mut cells = vec![(*client).to_owned()];
+        let mut cells = vec![output::clean(client)];
         cells.extend(numbers.iter().map(ToString::to_string));
         cells
     };

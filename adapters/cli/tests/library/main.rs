@@ -10,6 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 mod again;
+mod archive;
 mod bad_input;
 mod forks;
 mod threads;

@@ -9,7 +9,7 @@ use codecs::fault::Fault;
 use codecs::registry::Codec;
 use codecs::seam::{Out, Parsed};
 use codecs::source::{Bundle, LINE_MAX};
-use commands::sessions::{Recorder, Recording, Row, weight};
+use commands::sessions::{Recorder, Recording, weight};
 use events::session::{Message, Session, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -17,8 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use super::{Counts, Library};
 
 /// Messages, and about the bytes of them, that are handed on together.
-const PIECE: usize = 512;
-const PIECE_BYTES: usize = 1 << 20;
+pub(in crate::library) const PIECE: usize = 512;
+pub(in crate::library) const PIECE_BYTES: usize = 1 << 20;
 const AHEAD: usize = 4;
 const PARSERS: usize = 4;
 /// Bytes of messages that are parsed and not yet written, over all bundles. A larger message is alone.
@@ -113,14 +113,7 @@ pub(super) async fn import(
         counts.messages += messages.len() as u64;
         counts.parts += messages.iter().map(|message| message.parts().len() as u64).sum::<u64>();
         let rows = recorder.record(Recording { session_id: id, session, messages }).await?.rows;
-        counts.new_sessions += u64::from(rows.session == Row::New);
-        for row in &rows.messages {
-            match row {
-                Row::New => counts.new_messages += 1,
-                Row::Unchanged => counts.unchanged += 1,
-                Row::Refused(_) => counts.refused += 1,
-            }
-        }
+        counts.count(&rows);
     }
     let faults = parsing.await.context("parsing ended early")??;
     counts.faults += faults.len() as u64;
