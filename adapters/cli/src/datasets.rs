@@ -1,7 +1,7 @@
 //! Where the datasets of sessions are, and what reads them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,11 +9,14 @@ use event_log::Log;
 use events::session::{MessageId, Session, SessionId};
 use events::{HouseId, Json};
 use lance_sessions::{Around, DatasetError, Datasets};
+use projector::Watermark;
 use queries::library::{Code, Library, PondError, StoredMessage, StoredPart, Which};
 
 use crate::config::Config;
 
 const DIRECTORY: &str = "lance";
+/// How long a request waits for what was just written.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn open(config: &Config, log: &Log) -> Result<Datasets, DatasetError> {
     Datasets::open(&config.data_dir.join(DIRECTORY), log.clone())
@@ -24,15 +27,13 @@ pub(crate) fn open(config: &Config, log: &Log) -> Result<Datasets, DatasetError>
 pub(crate) struct Shelf {
     pub(crate) datasets: Datasets,
     log: Log,
+    /// How far they are, if somebody in this process knows.
+    watermark: Option<Watermark>,
 }
 
 impl Shelf {
-    pub(crate) fn new(datasets: Datasets, log: &Log) -> Self {
-        Self { datasets, log: log.clone() }
-    }
-
-    pub(crate) fn library(datasets: Datasets, log: &Log) -> Arc<dyn Library> {
-        Arc::new(Self::new(datasets, log))
+    pub(crate) fn new(datasets: Datasets, log: &Log, watermark: Option<Watermark>) -> Self {
+        Self { datasets, log: log.clone(), watermark }
     }
 }
 
@@ -91,6 +92,22 @@ impl Library for Shelf {
 
     async fn parts(&self, house: &HouseId, session: &SessionId, of: &[MessageId]) -> Result<Vec<StoredPart>, PondError> {
         self.datasets.parts(house, session, of).await.map_err(told)?.into_iter().map(part).collect()
+    }
+
+    async fn reached(&self, position: u64) -> Result<(), PondError> {
+        let Some(mut watermark) = self.watermark.clone() else { return Ok(()) };
+        if position > self.log.position() {
+            let known = self.log.refreshed().await;
+            known.map_err(|error| PondError::new(Code::StorageUnavailable, format!("the log: {error}")))?;
+        }
+        if position > self.log.position() {
+            return Err(PondError::invalid("min_position is beyond the end of the log"));
+        }
+        if watermark.reached(position, PATIENCE).await {
+            return Ok(());
+        }
+        let message = format!("the datasets are at position {}, before {position}; try again", watermark.position());
+        Err(PondError::new(Code::StorageUnavailable, message))
     }
 
     async fn blob(&self, hash: &str) -> Result<String, PondError> {

@@ -8,8 +8,9 @@ use anyhow::Context;
 use event_log::Log;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use lance_sessions::{Datasets, SessionsProjector};
-use postgres_rows::{CopyInfo, Dropped, Rows, RowsProjector};
-use projector::{Copies, Progress, Projector, Report, Until};
+use postgres_rows::RowsProjector;
+use projector::{Copies, Dropped, Progress, Projector, Report, Until};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::args::{self, CopyVerb, Rebuild, Verify};
@@ -56,7 +57,7 @@ async fn build<P: Projector, K: Copies<P::Change>>(
     if json {
         return output::print_json(&json!({
             "projection": P::NAME, "version": P::VERSION, "position": position, "records": records,
-            "applied": applied, "schema": rebuilt.address, "live": rebuilt.swapped, "seconds": seconds,
+            "applied": applied, "address": rebuilt.address, "live": rebuilt.swapped, "seconds": seconds,
         }));
     }
     let state = if rebuilt.swapped { "live" } else { "beside the live copy" };
@@ -122,48 +123,98 @@ fn tell<P: Projector>(report: &Report, damage: Option<String>, json: bool) -> an
 
 /// `arbe projections copies` and `arbe projections drop`.
 pub(crate) async fn copies(verb: &CopyVerb, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    check(config)?;
-    let database = Database::open(config).await.context("the rows")?;
+    let Opened { log, database, datasets } = Chosen::of(&[], config)?.open(config).await?;
     let done = match verb {
-        CopyVerb::Copies { .. } => list_copies(&database.rows, json).await,
-        CopyVerb::Drop { schema, .. } => drop_copy(&database.rows, schema, json).await,
+        CopyVerb::Copies { .. } => list_copies(database.as_ref(), datasets.as_ref(), json).await,
+        CopyVerb::Drop { copy, .. } => drop_copy(database.as_ref(), datasets.as_ref(), copy, json).await,
     };
-    database.close().await;
+    close(log, database).await;
     done.map(|()| ExitCode::SUCCESS)
 }
 
-async fn list_copies(rows: &Rows, json: bool) -> anyhow::Result<()> {
-    let copies = rows.copies().await?;
-    if json {
-        return copies.iter().try_for_each(|copy| {
-            output::print_json(&json!({
-                "schema": copy.schema, "projection": copy.projection, "version": copy.version, "state": copy.state,
-                "label": copy.label, "position": copy.next, "records": copy.records, "stopped": copy.stopped,
-            }))
-        });
+/// A copy of any projection.
+#[derive(Serialize)]
+struct Copy {
+    copy: String,
+    projection: String,
+    version: u64,
+    state: String,
+    label: String,
+    position: u64,
+    records: u64,
+    stopped: Option<String>,
+}
+
+impl From<postgres_rows::CopyInfo> for Copy {
+    fn from(it: postgres_rows::CopyInfo) -> Self {
+        Self {
+            copy: it.schema,
+            projection: it.projection,
+            version: it.version.unsigned_abs().into(),
+            state: it.state,
+            label: it.label,
+            position: it.next.unsigned_abs(),
+            records: it.records.unsigned_abs(),
+            stopped: it.stopped,
+        }
     }
-    let row = |copy: &CopyInfo| {
-        vec![copy.schema.clone(), copy.state.clone(), label(copy), copy.next.to_string(), copy.records.to_string()]
+}
+
+impl From<lance_sessions::CopyInfo> for Copy {
+    fn from(it: lance_sessions::CopyInfo) -> Self {
+        Self {
+            copy: it.name,
+            projection: SessionsProjector::NAME.to_owned(),
+            version: it.version.into(),
+            state: it.state.to_owned(),
+            label: it.label,
+            position: it.position,
+            records: it.records,
+            stopped: it.stopped,
+        }
+    }
+}
+
+async fn list_copies(database: Option<&Database>, datasets: Option<&Datasets>, json: bool) -> anyhow::Result<()> {
+    let mut copies: Vec<Copy> = Vec::new();
+    if let Some(database) = database {
+        copies.extend(database.rows.copies().await?.into_iter().map(Copy::from));
+    }
+    if let Some(datasets) = datasets {
+        copies.extend(datasets.copies()?.into_iter().map(Copy::from));
+    }
+    if json {
+        return copies.iter().try_for_each(output::print_json);
+    }
+    let row = |copy: &Copy| {
+        vec![copy.copy.clone(), copy.state.clone(), label(&copy.label), copy.position.to_string(), copy.records.to_string()]
     };
     let copies: Vec<_> = copies.iter().map(row).collect();
-    output::print(output::table(&["SCHEMA", "STATE", "MADE FOR", "POSITION", "RECORDS"], &copies))
+    output::print(output::table(&["COPY", "STATE", "MADE FOR", "POSITION", "RECORDS"], &copies))
 }
 
-fn label(copy: &CopyInfo) -> String {
-    let time = copy.label.strip_prefix("time ").and_then(|ms| ms.parse().ok());
-    time.map_or_else(|| copy.label.clone(), |ms| args::Until::Time(ms).to_string())
+fn label(label: &str) -> String {
+    let time = label.strip_prefix("time ").and_then(|ms| ms.parse().ok());
+    time.map_or_else(|| label.to_owned(), |ms| args::Until::Time(ms).to_string())
 }
 
-async fn drop_copy(rows: &Rows, schema: &str, json: bool) -> anyhow::Result<()> {
-    match rows.drop_copy(schema).await? {
-        Dropped::Gone if json => output::print_json(&json!({ "schema": schema, "dropped": true })),
+async fn drop_copy(database: Option<&Database>, datasets: Option<&Datasets>, copy: &str, json: bool) -> anyhow::Result<()> {
+    let mut dropped = Dropped::Unknown;
+    if let Some(database) = database {
+        dropped = database.rows.drop_copy(copy).await?;
+    }
+    if let (Dropped::Unknown, Some(datasets)) = (dropped, datasets) {
+        dropped = datasets.drop_copy(copy).await?;
+    }
+    match dropped {
+        Dropped::Gone if json => output::print_json(&json!({ "copy": copy, "dropped": true })),
         Dropped::Gone => {
-            output::note(format_args!("dropped {schema}"));
+            output::note(format_args!("dropped {copy}"));
             Ok(())
         }
-        Dropped::Live => Err(Refused(format!("{schema} is the copy that serves; `arbe rebuild` replaces it")).into()),
-        Dropped::Busy => Err(Refused(format!("{schema} is in use by a server or a rebuild; stop that first")).into()),
-        Dropped::Unknown => Err(NotFound(format!("there is no copy {schema}; `arbe projections copies` lists them")).into()),
+        Dropped::Live => Err(Refused(format!("{copy} is the copy that serves; `arbe rebuild` replaces it")).into()),
+        Dropped::Busy => Err(Refused(format!("{copy} is in use by a server or a rebuild; stop that first")).into()),
+        Dropped::Unknown => Err(NotFound(format!("there is no copy {copy}; `arbe projections copies` lists them")).into()),
     }
 }
 

@@ -13,6 +13,7 @@ use lance_sessions::SessionsProjector;
 use postgres_rows::RowsProjector;
 use projector::{Copies, Pace, Projector, Runner};
 use queries::Queries;
+use queries::library::Library;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
@@ -48,11 +49,16 @@ impl Platform {
         let datasets = datasets::open(config, log)?;
         let sessions = Runner::new(log.clone(), Arc::new(SessionsProjector), datasets.clone(), Pace::default());
         let queries = Queries::new(database.rows.clone(), runner.monitor()).beside(vec![sessions.monitor()]);
-        let library = Some(Shelf::library(datasets, log));
+        let library: Arc<dyn Library> = Arc::new(Shelf::new(datasets, log, Some(sessions.monitor().watermark())));
         let behind = Behind::start()?;
         let runners = [tokio::spawn(keep(runner)), behind.spawn(keep(sessions))];
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
-        app.started(Some(http_api::Platform { commands: commands.clone(), queries: queries.clone(), library, auth }));
+        app.started(Some(http_api::Platform {
+            commands: commands.clone(),
+            queries: queries.clone(),
+            library: Some(library),
+            auth,
+        }));
         commands.caught_up().await?;
         let owner_token = owner::welcome(&commands, log.cluster().id(), &config.data_dir).await.context("the first start")?;
         // A moment for the rows; a long rebuild goes on behind the open door.

@@ -67,7 +67,7 @@ impl Server {
     fn live(&self) -> String {
         let copies = self.json("projections copies");
         let live = copies.iter().find(|copy| copy["state"] == "live").unwrap();
-        live["schema"].as_str().unwrap().to_owned()
+        live["copy"].as_str().unwrap().to_owned()
     }
 
     /// As somebody with a client of their own.
@@ -87,12 +87,21 @@ fn copies_of_the_past_are_listed_and_dropped_and_the_live_one_stays() {
     let Some(server) = Server::start() else { return };
     let live = server.live();
     let past = server.json("rebuild --until 2").remove(0);
-    let past = past["schema"].as_str().unwrap();
+    let past = past["address"].as_str().unwrap();
     let (_, listed) = server.ended("projections copies");
     let line = |line: &str| line.starts_with(past) && line.contains("building  position 2");
-    assert!(listed.starts_with("SCHEMA ") && listed.lines().any(line), "{listed}");
+    assert!(listed.starts_with("COPY ") && listed.lines().any(line), "{listed}");
+    let sessions = |state: &str| {
+        let copies = server.json("projections copies");
+        let copy = copies.into_iter().find(|copy| copy["projection"] == "sessions" && copy["state"] == state);
+        copy.map(|copy| copy["copy"].as_str().unwrap().to_owned())
+    };
+    let (datasets, past_datasets) = (sessions("live").unwrap(), sessions("building").unwrap());
     for (schema, code, told) in [
         (live.as_str(), Some(4), "the copy that serves"),
+        (&datasets, Some(4), "the copy that serves"),
+        (&past_datasets, Some(0), "dropped"),
+        (&past_datasets, Some(3), "there is no copy sessions_"),
         ("arbe", Some(3), "there is no copy arbe"),
         (past, Some(0), "dropped"),
         (past, Some(3), "`arbe projections copies` lists them"),
@@ -101,7 +110,7 @@ fn copies_of_the_past_are_listed_and_dropped_and_the_live_one_stays() {
         assert_eq!(ended, code, "{schema}: {said}");
         assert!(said.contains(told), "{schema}: {said}");
     }
-    assert_eq!(server.json("projections copies").len(), 1);
+    assert_eq!(server.json("projections copies").len(), 2, "the live ones");
 }
 
 #[test]

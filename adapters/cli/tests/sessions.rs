@@ -6,7 +6,6 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use postgres_rows::ClusterOptions;
 use serde_json::{Value, json};
@@ -146,12 +145,61 @@ impl Server {
 
     async fn post(&self, site: &Site, path: &str, body: &Value) -> (u16, Value) {
         let token = std::fs::read_to_string(site.data.path().join("owner-token")).unwrap();
-        let request = reqwest::Client::new().post(format!("{}{path}", self.url)).bearer_auth(token.trim());
+        self.post_as(token.trim(), path, body).await
+    }
+
+    async fn post_as(&self, token: &str, path: &str, body: &Value) -> (u16, Value) {
+        let request = reqwest::Client::new().post(format!("{}{path}", self.url)).bearer_auth(token);
         let response = request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap();
         assert!(response.headers().contains_key("x-pond-request-id"));
         let status = response.status().as_u16();
         (status, serde_json::from_str(&response.text().await.unwrap()).unwrap())
     }
+}
+
+#[tokio::test]
+async fn a_house_sees_nothing_of_another_and_a_thread_s_token_nothing_at_all() {
+    let site = Site::new();
+    let Some(server) = Server::start(&site) else { return };
+    let said = |args: &[&str]| String::from_utf8(site.run(args).stdout).unwrap().trim().to_owned();
+    let first = site.json(&["house", "list"])[0]["house_id"].as_str().unwrap().to_owned();
+    let thread = said(&["thread", "create", "standup"]);
+    let token = said(&["thread", "token", &thread]);
+    let second = said(&["house", "create", "others"]);
+    let bot = said(&["agent", "register", "visitor", "--kind", "bot", "--runtime", "pi"]);
+    said(&["member", "add", &bot, "--role", "member", "--house", &second]);
+    let key = &said(&["agent", "key", "issue", &bot]);
+
+    let owned = |mut body: Value, house: &str| {
+        body["namespace"] = json!(house);
+        body
+    };
+    let (status, done) = server.post(&site, "/v1/ingest", &owned(batch("ours"), &first)).await;
+    assert_eq!((status, &done["new"]), (200, &json!(3)), "{done}");
+    let (position, get) = (&done["position"], |session: &str| json!({ "protocol_version": 1, "session_id": session }));
+    let mut mine = owned(get("s1"), &first);
+    mine["min_position"] = position.clone();
+    assert_eq!(server.post(&site, "/v1/get", &mine).await.1["messages"][0]["text"], "ours");
+
+    // The same answer for what is another's and for what nobody has.
+    for wanted in ["s1", &thread, "nothing"] {
+        let (status, answer) = server.post_as(key, "/v1/get", &get(wanted)).await;
+        assert_eq!((status, answer["error"]["code"].as_str()), (404, Some("not_found")), "{wanted}: {answer}");
+    }
+    for house in [first.as_str(), "h-nobody"] {
+        for (path, body) in [("/v1/get", get("s1")), ("/v1/ingest", batch("forged"))] {
+            let (status, answer) = server.post_as(key, path, &owned(body, house)).await;
+            assert_eq!((status, answer["error"]["code"].as_str()), (403, Some("namespace_unknown")), "{path} {house}: {answer}");
+        }
+    }
+    let (_, theirs) = server.post_as(key, "/v1/ingest", &batch("theirs")).await;
+    let mut get_theirs = get("s1");
+    get_theirs["min_position"] = theirs["position"].clone();
+    assert_eq!(server.post_as(key, "/v1/get", &get_theirs).await.1["messages"][0]["text"], "theirs");
+    assert_eq!(server.post(&site, "/v1/get", &mine).await.1["messages"][0]["text"], "ours");
+
+    let (status, answer) = server.post_as(&token, "/v1/get", &owned(get("s1"), &first)).await;
+    assert!((400..500).contains(&status) && !answer.to_string().contains("ours"), "{status} {answer}");
 }
 
 fn batch(text: &str) -> Value {
@@ -178,21 +226,16 @@ async fn what_is_ingested_over_http_is_read_over_http_and_refused_rows_do_not_ho
     let (_, again) = server.post(&site, "/v1/ingest", &batch("good evening")).await;
     assert_eq!((&again["new"], &again["unchanged"]), (&json!(0), &json!(3)), "{again}");
 
-    let get = json!({ "protocol_version": 1, "session_id": "s1" });
-    let since = Instant::now();
-    let page = loop {
-        let (status, page) = server.post(&site, "/v1/get", &get).await;
-        if status == 200 {
-            break page;
-        }
-        assert!(status == 404 && since.elapsed() < Duration::from_secs(20), "{page}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    };
+    let position = done["position"].as_u64().unwrap();
+    let get = json!({ "protocol_version": 1, "session_id": "s1", "min_position": position });
+    let (status, page) = server.post(&site, "/v1/get", &get).await;
+    assert_eq!(status, 200, "{page}");
     assert_eq!((&page["messages"][0]["text"], &page["messages_remaining"]), (&json!("good morning"), &json!(0)));
     let cases = [
         (json!({ "protocol_version": 2, "session_id": "s1" }), 400, "version_unsupported"),
         (json!({ "protocol_version": 1, "session_id": "s1", "namespace": "not-mine" }), 403, "namespace_unknown"),
         (json!({ "protocol_version": 1, "session_id": "s9" }), 404, "not_found"),
+        (json!({ "protocol_version": 1, "session_id": "s1", "min_position": position + 9_999 }), 400, "validation_failed"),
         (json!({ "protocol_version": 1, "session": "s1" }), 400, "validation_failed"),
         (json!([]), 400, "validation_failed"),
     ];

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event_log::{Cursor, Digest, Log};
-use projector::{Checkpoint, Copies, Live, SinkError, Sums};
+use projector::{Checkpoint, Copies, Dropped, Live, Projector as _, SinkError, Sums};
 use serde::{Deserialize, Serialize};
 
 use crate::error::DatasetError;
-use crate::projection::Change;
+use crate::projection::{Change, SessionsProjector};
 use crate::schema::Table;
 use crate::sink::SessionsSink;
 use crate::substrate::{Caches, Substrate};
@@ -22,6 +22,8 @@ const LIVE: &str = "live";
 const STATE: &str = "state.json";
 const RETIRED: &str = "retired";
 const READERS: &str = "readers";
+/// Locked by the one who feeds a copy.
+pub(crate) const FEEDER: &str = "feeder";
 /// Readers that came before a swap have this long to finish.
 const KEPT: Duration = Duration::from_secs(60);
 
@@ -43,6 +45,9 @@ pub(crate) struct State {
     time: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stopped: Option<String>,
+    /// Tables that were made: one that is gone is missed.
+    #[serde(default)]
+    tables: usize,
     /// Of a copy that is being built, or of the past.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     label: Option<String>,
@@ -54,6 +59,10 @@ pub(crate) struct State {
 impl State {
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint { cursor: Cursor { next: self.next, digest: self.digest }, records: self.records, time: self.time }
+    }
+
+    pub fn with_tables(self, tables: usize) -> Self {
+        Self { tables: self.tables.max(tables), ..self }
     }
 
     pub fn stopped(self, why: Option<&str>) -> Self {
@@ -98,9 +107,23 @@ pub(crate) fn is_wanted(copy: &Path) -> Result<bool, DatasetError> {
     Ok(live_name(directory)?.as_deref() == Some(name_of(copy)) || read_state(copy)?.label.is_some())
 }
 
-/// While it is there the live copy stands still.
+/// A copy as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyInfo {
+    pub name: String,
+    pub version: u32,
+    /// `live`, `building`, or `retired` until nobody reads it any more.
+    pub state: &'static str,
+    pub label: String,
+    pub position: u64,
+    pub records: u64,
+    pub stopped: Option<String>,
+}
+
+/// While it is there the live copy stands still, and no other becomes the live one.
 #[derive(Debug)]
 pub struct Hold {
+    _alone: File,
     _commit: Option<File>,
 }
 
@@ -152,6 +175,48 @@ impl Datasets {
     pub fn checkpoint(&self) -> Result<Checkpoint, DatasetError> {
         let serving = self.serving()?;
         serving.map_or(Ok(Checkpoint::default()), |substrate| Ok(read_state(substrate.directory())?.checkpoint()))
+    }
+
+    /// Every copy there is.
+    pub fn copies(&self) -> Result<Vec<CopyInfo>, DatasetError> {
+        let live = self.live_name()?;
+        let info = |name: String| {
+            let state = read_state(&self.directory.join(&name))?;
+            let serves = live.as_ref() == Some(&name);
+            Ok(CopyInfo {
+                version: version_of(&name).map_or(0, |(version, _)| version),
+                name: format!("{}_{name}", SessionsProjector::NAME),
+                state: match &state.label {
+                    _ if serves => LIVE,
+                    Some(_) => "building",
+                    None => RETIRED,
+                },
+                position: state.checkpoint().position(),
+                records: state.records,
+                stopped: state.stopped,
+                label: state.label.unwrap_or_default(),
+            })
+        };
+        self.names()?.into_iter().map(info).collect()
+    }
+
+    /// Drops a copy that does not serve, by the name that [`Datasets::copies`] gives it.
+    pub async fn drop_copy(&self, name: &str) -> Result<Dropped, DatasetError> {
+        let _alone = self.arranging().await?;
+        let name = name.strip_prefix(SessionsProjector::NAME).and_then(|rest| rest.strip_prefix('_')).unwrap_or_default();
+        if !self.names()?.iter().any(|known| known == name) {
+            return Ok(Dropped::Unknown);
+        }
+        if self.live_name()?.as_deref() == Some(name) {
+            return Ok(Dropped::Live);
+        }
+        let copy = self.directory.join(name);
+        let (unfed, unread) = (locks::try_lock(&copy.join(FEEDER))?, locks::try_lock(&copy.join(READERS))?);
+        if unfed.is_none() || unread.is_none() {
+            return Ok(Dropped::Busy);
+        }
+        std::fs::remove_dir_all(&copy).map_err(|error| DatasetError::io(&copy, &error))?;
+        Ok(Dropped::Gone)
     }
 
     fn sink(&self, directory: PathBuf) -> SessionsSink {
@@ -217,6 +282,10 @@ impl Datasets {
         let Ok(state) = read_state(directory) else { return Ok(false) };
         let restarted = !state.boot.is_empty() && state.boot != boot();
         let substrate = Substrate::new(directory.to_owned(), self.caches.clone());
+        if substrate.tables()? < state.tables {
+            tracing::warn!("a dataset is gone");
+            return Ok(false);
+        }
         for house in substrate.houses()? {
             for table in Table::ALL {
                 match substrate.table(&house, table).await {
@@ -281,17 +350,17 @@ impl Copies<Change> for Datasets {
     }
 
     async fn hold(&self) -> Result<(Hold, Checkpoint), SinkError> {
-        let Some(name) = self.live_name()? else { return Ok((Hold { _commit: None }, Checkpoint::default())) };
+        let alone = self.arranging().await?;
+        let Some(name) = self.live_name()? else { return Ok((Hold { _alone: alone, _commit: None }, Checkpoint::default())) };
         let live = self.directory.join(name);
         let there = std::fs::exists(&live).map_err(|error| DatasetError::io(&live, &error))?;
         let commit = if there { Some(locks::lock(&live.join("commit")).await?) } else { None };
         let at = read_state(&live).map(|state| state.checkpoint()).unwrap_or_default();
-        Ok((Hold { _commit: commit }, at))
+        Ok((Hold { _alone: alone, _commit: commit }, at))
     }
 
     /// From the first of the two writes on the copy serves, and the one before is not wanted any more.
     async fn swap(&self, _hold: Hold, copy: &mut SessionsSink) -> Result<(), SinkError> {
-        let _alone = self.arranging().await?;
         let directory = copy.substrate.directory();
         locks::write(&self.directory.join(LIVE), name_of(directory))?;
         write_state(directory, &State { label: None, ..copy.state()? })?;

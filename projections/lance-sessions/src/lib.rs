@@ -21,7 +21,7 @@ mod source;
 mod substrate;
 mod sums;
 
-pub use copies::{Datasets, Hold};
+pub use copies::{CopyInfo, Datasets, Hold};
 pub use error::DatasetError;
 pub use maintain::Health;
 pub use projection::{Change, SessionsProjector};

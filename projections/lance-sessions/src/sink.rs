@@ -1,6 +1,6 @@
 //! Feeding one copy.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use lance::deps::datafusion::arrow;
 use projector::{Checkpoint, Sink, SinkError, Span};
 use std::sync::Arc;
 
-use crate::copies::{State, is_wanted, read_state, write_state};
+use crate::copies::{FEEDER, State, is_wanted, read_state, write_state};
 use crate::error::DatasetError;
 use crate::projection::{Change, Said};
 use crate::rows::{self, MessageRow, SessionRow};
@@ -30,6 +30,10 @@ pub struct SessionsSink {
     claim: Option<File>,
     /// The highest position that a table has rows of.
     marks: HashMap<(HouseId, Table), u64>,
+    /// Tables that have rows.
+    filled: HashSet<(HouseId, Table)>,
+    /// Whether there are more tables than the state tells of.
+    grown: bool,
 }
 
 /// The rows of one house.
@@ -41,7 +45,7 @@ struct Rows {
 
 impl SessionsSink {
     pub(crate) fn new(substrate: Arc<Substrate>, log: Log) -> Self {
-        Self { substrate, source: Source::new(log), claim: None, marks: HashMap::new() }
+        Self { substrate, source: Source::new(log), claim: None, marks: HashMap::new(), filled: HashSet::new(), grown: false }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -107,10 +111,19 @@ impl SessionsSink {
             Some(mark) => *mark,
             None => maintain::mark(&self.substrate, house, table).await?,
         };
+        if mark > 0 && !self.marks.contains_key(&at) {
+            self.filled.insert(at.clone());
+        }
         let new = &rows[rows.partition_point(|row| position(row) <= mark)..];
         let Some(last) = new.last() else { return Ok(()) };
         let batch = encode(new).map_err(|error| DatasetError::Unavailable(error.to_string()))?;
         if batch.num_rows() > 0 {
+            let there = self.substrate.is_there(house, table)?;
+            if !there && self.filled.contains(&at) {
+                return Err(DatasetError::Damaged(format!("{} of house {house} is gone", table.name())).into());
+            }
+            self.grown |= !there;
+            self.filled.insert(at.clone());
             let dataset = self.substrate.append(house, table, batch).await?;
             maintain::routine(&self.substrate, dataset, table).await;
         }
@@ -135,7 +148,7 @@ impl Sink<Change> for SessionsSink {
 
     async fn claim(&mut self) -> Result<bool, SinkError> {
         if self.claim.is_none() {
-            self.claim = locks::try_lock(&self.file("feeder"))?;
+            self.claim = locks::try_lock(&self.file(FEEDER))?;
         }
         Ok(self.claim.is_some())
     }
@@ -154,7 +167,10 @@ impl Sink<Change> for SessionsSink {
         if any {
             locks::sync_all(self.substrate.directory()).await?;
         }
-        let state = self.state()?.stopped(None).at(&span.to);
+        let mut state = self.state()?.stopped(None).at(&span.to);
+        if std::mem::take(&mut self.grown) {
+            state = state.with_tables(self.substrate.tables()?);
+        }
         Ok(write_state(self.substrate.directory(), &state)?)
     }
 

@@ -79,6 +79,22 @@ impl Substrate {
         Ok(houses)
     }
 
+    pub fn is_there(&self, house: &HouseId, table: Table) -> Result<bool, DatasetError> {
+        let versions = Path::new(&self.locate(house, table)).join("_versions");
+        std::fs::exists(&versions).map_err(|error| DatasetError::io(&versions, &error))
+    }
+
+    /// How many tables there are.
+    pub fn tables(&self) -> Result<usize, DatasetError> {
+        let mut tables = 0;
+        for house in self.houses()? {
+            for table in Table::ALL {
+                tables += usize::from(self.is_there(&house, table)?);
+            }
+        }
+        Ok(tables)
+    }
+
     /// The table as it is now. `None`: it was never written.
     ///
     /// `lance-handle-freshness`: the window on local files is zero.

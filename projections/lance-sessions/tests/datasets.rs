@@ -11,7 +11,7 @@ use event_log::{Append, Change, Command, Create, Log, Options, Payload, StoreUrl
 use events::session::{Message, Session, SessionId};
 use events::{AgentId, AgentKind, DirectoryEvent, Entry, Event, EventId, HouseId, StreamName, ThreadEvent, ThreadId, Ulid};
 use lance_sessions::{Around, Datasets, SessionsProjector, Table};
-use projector::{Copies, Live, Pace, Runner, Sink, Until, advance, rebuild, verify};
+use projector::{Copies, Dropped, Live, Pace, Runner, Sink, Until, advance, rebuild, verify};
 use tempfile::TempDir;
 
 struct Site {
@@ -202,7 +202,8 @@ async fn a_batch_that_was_half_applied_is_finished_and_not_doubled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_is_lost_or_cannot_be_read_is_built_anew() {
     type Harm = fn(&Path);
-    let harms: [(&str, Harm); 4] = [
+    let harms: [(&str, Harm); 5] = [
+        ("a table", |copy| std::fs::remove_dir_all(copy.join("houses/h-1/parts.lance")).unwrap()),
         ("the whole copy", |copy| std::fs::remove_dir_all(copy).unwrap()),
         ("its state", |copy| std::fs::remove_file(copy.join("state.json")).unwrap()),
         ("the sense of its state", |copy| std::fs::write(copy.join("state.json"), "{").unwrap()),
@@ -224,6 +225,46 @@ async fn a_copy_that_is_lost_or_cannot_be_read_is_built_anew() {
         site.record("s/1", 5..7).await;
         site.follow().await;
         assert!(site.sums().await["messages"].starts_with("7 rows"), "{what}: it is fed on");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_taken_away_under_its_feeder_is_built_anew() {
+    let site = site().await;
+    site.record("s/1", 0..5).await;
+    let runner = Runner::new(site.log.clone(), Arc::new(SessionsProjector), site.datasets.clone(), Pace::default());
+    let mut watermark = runner.monitor().watermark();
+    let running = tokio::spawn(async move { runner.run().await });
+    let patience = std::time::Duration::from_secs(30);
+    assert!(watermark.reached(site.log.position(), patience).await);
+    std::fs::remove_dir_all(site.copy().join("houses/h-1/messages.lance")).unwrap();
+    site.record("s/1", 5..7).await;
+    assert!(watermark.reached(site.log.position(), patience).await);
+    assert!(site.sums().await["messages"].starts_with("7 rows"), "what was there before came back");
+    running.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_the_past_is_listed_and_dropped_and_one_that_is_fed_or_serves_is_not() {
+    let site = site().await;
+    site.record("s/1", 0..5).await;
+    site.follow().await;
+    let until = Until::Position(2);
+    rebuild(&site.log, &Arc::new(SessionsProjector), &site.datasets, until, |_| {}).await.unwrap();
+    let copies = site.datasets.copies().unwrap();
+    let told: Vec<_> = copies.iter().map(|it| (it.name.as_str(), it.state, it.label.as_str(), it.position)).collect();
+    assert_eq!(told, [("sessions_v1_1", "live", "", site.log.position()), ("sessions_v1_2", "building", "position 2", 2)]);
+    let mut fed = site.datasets.beside("another").await.unwrap();
+    assert!(fed.claim().await.unwrap());
+    for (name, dropped) in [
+        ("sessions_v1_1", Dropped::Live),
+        ("sessions_v1_3", Dropped::Busy),
+        ("sessions_v1_2", Dropped::Gone),
+        ("sessions_v1_2", Dropped::Unknown),
+        ("v1_1", Dropped::Unknown),
+        ("sessions_../x", Dropped::Unknown),
+    ] {
+        assert_eq!(site.datasets.drop_copy(name).await.unwrap(), dropped, "{name}");
     }
 }
 

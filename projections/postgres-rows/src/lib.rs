@@ -21,4 +21,4 @@ pub use cluster::{Cluster, ClusterError, ClusterOptions};
 pub use copies::Hold;
 pub use projection::RowsProjector;
 pub use sink::RowsSink;
-pub use store::{Connections, CopyInfo, Dropped, ReadError, Rows};
+pub use store::{Connections, CopyInfo, ReadError, Rows};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use events::HouseId;
-use projector::Projector;
+use projector::{Dropped, Projector};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Postgres, Transaction};
 
@@ -42,17 +42,6 @@ pub struct CopyInfo {
     pub records: i64,
     pub time_ms: i64,
     pub stopped: Option<String>,
-}
-
-/// What became of a copy that was to be dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dropped {
-    Gone,
-    /// It serves.
-    Live,
-    /// Somebody is building it.
-    Busy,
-    Unknown,
 }
 
 /// Of the pool that queries share.

@@ -17,6 +17,17 @@ pub enum Live<S> {
     },
 }
 
+/// What became of a copy that was to be dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped {
+    Gone,
+    /// It serves.
+    Live,
+    /// Somebody is building or reading it.
+    Busy,
+    Unknown,
+}
+
 pub trait Copies<C>: Send + Sync {
     type Sink: Sink<C>;
     /// While it is held, the live copy stands still.

@@ -13,7 +13,7 @@ mod runner;
 mod sink;
 mod verify;
 
-pub use copies::{Copies, Live, Sums};
+pub use copies::{Copies, Dropped, Live, Sums};
 pub use monitor::{Monitor, RunState, Status, Watermark};
 pub use project::{Projector, Recorded, Stop, Unprojectable};
 pub use rebuild::{Rebuilt, advance, rebuild};

@@ -78,6 +78,9 @@ pub trait Library: Send + Sync + std::fmt::Debug {
     /// In the order of their place in the message.
     async fn parts(&self, house: &HouseId, session: &SessionId, of: &[MessageId]) -> Result<Vec<StoredPart>, PondError>;
 
+    /// Returns when everything up to a position of the log can be read, or tells why that takes too long.
+    async fn reached(&self, position: u64) -> Result<(), PondError>;
+
     /// What a file holds that is kept beside the rows, as base64.
     async fn blob(&self, hash: &str) -> Result<String, PondError>;
 }
@@ -110,6 +113,9 @@ pub struct GetRequest {
     /// Goes on after this one: a message of the session, or a part of the message.
     #[serde(default)]
     pub after_id: Option<String>,
+    /// Waits until everything up to this position of the log can be seen, as what was just ingested.
+    #[serde(default)]
+    pub min_position: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -111,15 +111,16 @@ server feeds it), passive (another server does), rebuilding, waiting (for a data
 starting, stopped (then ERROR names the event that cannot be applied, and what was applied before it is still served), or damaged: then \
 ERROR names the tables that somebody dropped, and `arbe rebuild` makes them anew.
 
-Of a read model there may be several copies; one serves. `arbe rebuild --until` leaves its copy as a schema of the database, to be read \
-with any client of PostgreSQL and dropped with `arbe projections drop`.";
+Of a read model there may be several copies; one serves. `arbe rebuild --until` leaves its copy beside it until \
+`arbe projections drop`: of the rows a schema of the database, to be read with any client of PostgreSQL, of the sessions a directory of Lance datasets.";
 
 pub(super) const PROJECTIONS: &str = "\
 Examples:
   arbe projections
   arbe projections --json | jq 'select(.state == \"stopped\").error'
   arbe projections copies
-  arbe projections drop rows_v1_7";
+  arbe projections drop rows_v1_7
+  arbe projections drop sessions_v1_3";
 
 pub(super) const LOG: &str = "\
 Examples:

@@ -106,8 +106,8 @@ pub(crate) enum CopyVerb {
     },
     /// Drop a copy that does not serve
     Drop {
-        /// The schema, as `arbe projections copies` lists it
-        schema: String,
+        /// The copy, as `arbe projections copies` lists it
+        copy: String,
         #[command(flatten)]
         database: Database,
     },

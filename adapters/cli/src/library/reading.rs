@@ -25,9 +25,10 @@ pub(super) async fn get(args: Get, config: &Config, json: bool) -> anyhow::Resul
         response_mode: args.mode.map(Into::into),
         context_depth: args.context,
         after_id: args.after,
+        min_position: None,
     };
     let library = Library::open(config, args.house.as_deref()).await?;
-    let shelf = Shelf::new(datasets::open(config, &library.log)?, &library.log);
+    let shelf = Shelf::new(datasets::open(config, &library.log)?, &library.log, None);
     let got = library::get(&shelf, &library.house, request).await;
     let behind = !projector::is_current(&library.log, shelf.datasets.checkpoint()?).await;
     library.close().await;

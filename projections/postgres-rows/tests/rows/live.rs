@@ -6,8 +6,8 @@ use std::time::Duration;
 use events::StreamName;
 use events::house as h;
 use events::thread as t;
-use postgres_rows::{Dropped, RowsProjector};
-use projector::{Checkpoint, Copies, Live, Pace, RunState, Runner, Sink, SinkError, Span, Until, rebuild, verify};
+use postgres_rows::RowsProjector;
+use projector::{Checkpoint, Copies, Dropped, Live, Pace, RunState, Runner, Sink, SinkError, Span, Until, rebuild, verify};
 
 use crate::house::Town;
 use crate::postgres::database;

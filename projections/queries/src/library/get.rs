@@ -23,6 +23,9 @@ pub async fn get(library: &dyn Library, house: &HouseId, request: GetRequest) ->
     if depth > DEEPEST {
         return Err(PondError::invalid(format!("context_depth is at most {DEEPEST}")));
     }
+    if let Some(position) = request.min_position {
+        library.reached(position).await?;
+    }
     match (request.session_id, request.message_id) {
         (Some(session), None) if request.context_depth.is_some() => {
             Err(PondError::invalid(format!("context_depth stands beside message_id; session {session} was asked for as a whole")))

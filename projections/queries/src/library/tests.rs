@@ -53,6 +53,10 @@ impl Shelf {
 
 #[async_trait::async_trait]
 impl Library for Shelf {
+    async fn reached(&self, position: u64) -> Result<(), PondError> {
+        if position > 7 { Err(PondError::new(Code::StorageUnavailable, "it is at 7")) } else { Ok(()) }
+    }
+
     async fn session(&self, _: &HouseId, id: &SessionId) -> Result<Option<Session>, PondError> {
         Ok(Some(session()).filter(|it| it.id == *id))
     }
@@ -174,6 +178,7 @@ async fn what_cannot_be_meant_is_refused_with_its_code() {
         (r#""message_id":"m1","context_depth":51"#, Code::ValidationFailed),
         (r#""message_id":"m1","response_mode":"verbatim""#, Code::ValidationFailed),
         (r#""message_id":"m1","after_id":"other""#, Code::ValidationFailed),
+        (r#""message_id":"m1","min_position":8"#, Code::StorageUnavailable),
     ];
     for (request, code) in cases {
         assert_eq!(ask(&shelf, request).await.unwrap_err().code, code, "{request}");
