@@ -1,7 +1,7 @@
 //! Many sessions at once, and one session again and again: `make sessions-scale`.
 //!
-//! `arbe sync` runs as a process of its own, on a home that is made up here and on directories that are named, and fails past the limits
-//! below. What is projected from the log is to be measured beside it, in a module of its own that [`Report::over`] hears of.
+//! `arbe` runs as a process of its own, on a home that is made up here and on directories that are named, and fails past the limits
+//! below.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use tempfile::TempDir;
 
 mod corpus;
+mod get;
 mod process;
 mod words;
 
@@ -18,14 +20,20 @@ use process::{Measured, Sync};
 
 /// Messages a second, to a durable log.
 const RATE: f64 = 20_000.0;
+/// And to rows that can be queried.
+const ROW_RATE: f64 = 10_000.0;
 /// Of a run that finds nothing new.
 const NO_OP_SECONDS: f64 = 1.0;
 const PEAK_MIB: f64 = 600.0;
 /// Of the log, for each byte of the source.
 const ON_DISK: f64 = 1.0;
+/// Of the datasets.
+const DATASETS_ON_DISK: f64 = 1.5;
 /// For each byte of the source, whatever was written and wherever.
 const WRITTEN: f64 = 3.0;
 const SMALL_MESSAGES: u64 = 4;
+/// Of one message, from a server that is warm.
+const GET_MS: f64 = 20.0;
 
 #[derive(Debug, Parser)]
 pub struct Options {
@@ -61,32 +69,42 @@ pub fn scale(options: &Options) -> anyhow::Result<ExitCode> {
         let sync = Sync::new(&home, &scratch.path().join(format!("data-{number}")))?;
         report.first(&directory.display().to_string(), &sync)?;
     }
-    let sync = Sync::new(&home, &scratch.path().join("data"))?;
+    let site = tempfile::tempdir()?;
+    let sync = Sync::new(&home, &site.path().join("data"))?;
     let made = report.first("made up", &sync)?;
     if made.sessions != options.sessions || made.messages != options.sessions * corpus::MEAN {
         report.over.push(format!("{} sessions with {} messages were made up", made.sessions, made.messages));
     }
     report.small(&home, &sync, options)?;
+    report.amplification()?;
+    report.get(site)?;
     report.finish()
 }
 
 #[derive(Debug, Default)]
 struct Report {
     over: Vec<String>,
+    /// Bytes of all sources, and what was written for them.
+    source: u64,
+    written: u64,
 }
 
 impl Report {
-    /// A first run and one that finds nothing new.
+    /// A first run, stage by stage, and one that finds nothing new.
     fn first(&mut self, name: &str, sync: &Sync) -> anyhow::Result<Measured> {
         let source = sync.source_bytes()?;
-        let first = sync.run()?;
-        let log = sync.log_bytes()?;
-        let again = sync.run()?;
+        let first = sync.run(&["--skip", "update-indexes"])?;
+        let rows = sync.run(&["--only", "update-indexes"])?;
+        let (log, datasets) = (sync.log_bytes()?, sync.dataset_bytes()?);
+        let again = sync.run(&[])?;
+        self.source += source;
+        self.written += first.written + rows.written;
         let of_source = |bytes: u64| bytes as f64 / source as f64;
-        let rate = first.new_messages as f64 / first.seconds;
+        let [rate, row_rate] = [&first, &rows].map(|run| first.new_messages as f64 / run.seconds);
         say(&format!(
-            "{name}: {} sessions, {} messages, {:.0} MB\n  first sync   {:.2} s, {rate:.0} messages/s, peak {:.0} MiB\n  log          \
-             {:.2} of the source's bytes; {:.2} written for each\n  nothing new  {:.2} s, peak {:.0} MiB, {} bytes written\n",
+            "{name}: {} sessions, {} messages, {:.0} MB\n  log          {:.2} s, {rate:.0} messages/s, peak {:.0} MiB, \
+             {:.2} of the source's bytes, {:.2} written for each\n  datasets     {:.2} s, {row_rate:.0} messages/s, peak {:.0} MiB, \
+             {:.2} of the source's bytes, {:.2} written for each\n  nothing new  {:.2} s, peak {:.0} MiB, {} bytes written\n",
             first.sessions,
             first.messages,
             source as f64 / 1e6,
@@ -94,20 +112,23 @@ impl Report {
             first.peak_mib,
             of_source(log),
             of_source(first.written),
+            rows.seconds,
+            rows.peak_mib,
+            of_source(datasets),
+            of_source(rows.written),
             again.seconds,
             again.peak_mib,
             again.written,
         ))?;
-        self.limit(rate >= RATE, format!("{name}: {rate:.0} messages/s are fewer than {RATE}"));
+        self.limit(rate >= RATE, format!("{name}: {rate:.0} messages/s to the log are fewer than {RATE}"));
+        self.limit(row_rate >= ROW_RATE, format!("{name}: {row_rate:.0} messages/s to the datasets are fewer than {ROW_RATE}"));
         self.limit(again.seconds < NO_OP_SECONDS, format!("{name}: a sync without news took {:.2} s", again.seconds));
         self.limit(again.new_messages == 0, format!("{name}: a sync without news appended {}", again.new_messages));
-        let peak = first.peak_mib.max(again.peak_mib);
+        let peak = first.peak_mib.max(rows.peak_mib).max(again.peak_mib);
         self.limit(peak <= PEAK_MIB, format!("{name}: {peak:.0} MiB are more than {PEAK_MIB}"));
         self.limit(of_source(log) <= ON_DISK, format!("{name}: the log is {:.2} times its source", of_source(log)));
-        self.limit(
-            of_source(first.written) <= WRITTEN,
-            format!("{name}: {:.2} bytes written for each", of_source(first.written)),
-        );
+        let size = of_source(datasets);
+        self.limit(size <= DATASETS_ON_DISK, format!("{name}: the datasets are {size:.2} times their source"));
         Ok(first)
     }
 
@@ -117,23 +138,38 @@ impl Report {
         let growing = (options.sessions / 4).clamp(1, 25);
         for round in 0..options.small {
             ingested += corpus::grow(home, round % growing, round, SMALL_MESSAGES)?;
-            let run = sync.run()?;
+            let run = sync.run(&[])?;
             anyhow::ensure!(run.new_messages == SMALL_MESSAGES, "round {round} found {} new messages", run.new_messages);
             (written, seconds, peak) = (written + run.written, seconds + run.seconds, peak.max(run.peak_mib));
         }
-        if options.small == 0 {
-            return Ok(());
+        self.source += ingested;
+        self.written += written;
+        if options.small > 0 {
+            say(&format!(
+                "{} small syncs of {SMALL_MESSAGES} messages\n  {:.0} ms each, peak {peak:.0} MiB, {} bytes in, {} written: {:.2} for each\n",
+                options.small,
+                seconds / options.small as f64 * 1e3,
+                ingested / options.small,
+                written / options.small,
+                written as f64 / ingested as f64,
+            ))?;
         }
-        let ratio = written as f64 / ingested as f64;
-        say(&format!(
-            "{} small syncs of {SMALL_MESSAGES} messages\n  {:.0} ms each, peak {peak:.0} MiB, {} bytes in, {} written: {ratio:.2} for each\n",
-            options.small,
-            seconds / options.small as f64 * 1e3,
-            ingested / options.small,
-            written / options.small,
-        ))?;
-        self.limit(ratio <= WRITTEN, format!("small syncs: {ratio:.2} bytes were written for each"));
         self.limit(peak <= PEAK_MIB, format!("small syncs: {peak:.0} MiB are more than {PEAK_MIB}"));
+        Ok(())
+    }
+
+    /// Whatever was written, in whatever pieces it came.
+    fn amplification(&mut self) -> anyhow::Result<()> {
+        let ratio = self.written as f64 / self.source as f64;
+        say(&format!("{:.0} MB ingested, {ratio:.2} bytes written for each\n", self.source as f64 / 1e6))?;
+        self.limit(ratio <= WRITTEN, format!("{ratio:.2} bytes were written for each that was ingested"));
+        Ok(())
+    }
+
+    fn get(&mut self, site: TempDir) -> anyhow::Result<()> {
+        let [cold, p50, p99] = get::message(site)?;
+        say(&format!("get of a message by its id: first {cold:.1} ms, then p50 {p50:.1} ms, p99 {p99:.1} ms\n"))?;
+        self.limit(p50 <= GET_MS, format!("get: p50 of {p50:.1} ms is more than {GET_MS}"));
         Ok(())
     }
 

@@ -69,7 +69,7 @@ fn synced_sessions_are_rows_that_can_be_read_and_a_second_sync_writes_no_version
     let messages = site.sync(&[])["clients"]["pi"]["messages"].as_u64().unwrap();
     let status = &site.json(&["status"])[0];
     assert_eq!(status["tables"]["messages"]["rows"], messages);
-    assert_eq!((&status["tables"]["messages"]["unindexed"], &status["clients"]["pi"]), (&json!(0), &json!(5)));
+    assert_eq!(status["clients"]["pi"], 5);
     let before = versions(&site.data.path().join("lance"));
     site.sync(&["--all"]);
     assert_eq!(versions(&site.data.path().join("lance")), before);
@@ -106,10 +106,11 @@ fn stages_are_done_alone_or_left_out_and_damage_is_found_and_mended() {
     site.sync(&["--skip", "update-indexes"]);
     assert_eq!(site.json(&["status"])[0]["tables"]["messages"]["rows"], 0);
     let session = site.json(&["sessions"])[0]["session"].as_str().unwrap().to_owned();
-    let behind = site.run(&["get", &session]);
-    assert!(String::from_utf8_lossy(&behind.stderr).contains("behind the log"), "{behind:?}");
+    site.json(&["get", &session, "--mode", "complete"]);
+    assert!(site.json(&["status"])[0]["tables"]["messages"]["rows"].as_u64().unwrap() > 0, "whoever reads feeds first");
+    assert!(site.json(&["status"])[0]["tables"]["messages"]["unindexed"].as_u64().unwrap() > 0);
     site.json(&["sync", "--only", "update-indexes"]);
-    assert!(site.json(&["status"])[0]["tables"]["messages"]["rows"].as_u64().unwrap() > 0);
+    assert_eq!(site.json(&["status"])[0]["tables"]["messages"]["unindexed"], 0);
     assert_eq!(site.json(&["verify", "sessions"])[0]["equal"], true);
     let live = std::fs::read_to_string(site.data.path().join("lance/live")).unwrap();
     let copy = site.data.path().join("lance").join(live.trim()).join("houses");

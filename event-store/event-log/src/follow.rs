@@ -41,6 +41,12 @@ impl Commit {
         self.slot.header.time
     }
 
+    /// About the bytes of its records.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.slot.weight
+    }
+
     /// Records in the log before this commit.
     #[must_use]
     pub fn before(&self) -> u64 {

@@ -23,7 +23,7 @@ mod sums;
 
 pub use copies::{CopyInfo, Datasets, Hold};
 pub use error::DatasetError;
-pub use maintain::Health;
+pub use maintain::{Health, Upkeep};
 pub use projection::{Change, SessionsProjector};
 pub use read::{Around, Message, Part};
 pub use rows::search_text;

@@ -34,8 +34,19 @@ const SEGMENTS: usize = 8;
 /// Some rows are large; this many of them are held when fragments are made one.
 const ROWS_AT_A_TIME: usize = 256;
 const READ_AHEAD: u64 = 64 << 20;
+/// Rows that an index may lack: to look through them costs less than to write them into it.
+const LACKING: u64 = 1_024;
 /// Versions are kept for readers that are still at them.
 const KEPT: TimeDelta = TimeDelta::minutes(10);
+
+/// How much is done for a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upkeep {
+    /// What saves more than it costs.
+    WhatIsDue,
+    /// No row is left that an index does not cover.
+    Everything,
+}
 
 /// The highest position that a table has rows of.
 pub(crate) fn mark<'a>(substrate: &'a Substrate, house: &'a HouseId, table: Table) -> BoxFuture<'a, Result<u64, DatasetError>> {
@@ -67,20 +78,22 @@ pub(crate) async fn routine(substrate: &Substrate, dataset: Dataset, table: Tabl
     if due(&dataset).is_none() {
         return;
     }
-    if let Err(error) = upkeep(substrate.directory(), dataset, table).await {
+    if let Err(error) = upkeep(substrate.directory(), dataset, table, Upkeep::WhatIsDue).await {
         tracing::warn!(%error, table = table.name(), "upkeep of a dataset failed");
     }
 }
 
 /// Versions go only when what replaces them is on the disk.
-fn upkeep(directory: &Path, dataset: Dataset, table: Table) -> BoxFuture<'_, Result<(), DatasetError>> {
-    Box::pin(keep_up(directory, dataset, table))
+fn upkeep(directory: &Path, dataset: Dataset, table: Table, how: Upkeep) -> BoxFuture<'_, Result<(), DatasetError>> {
+    Box::pin(keep_up(directory, dataset, table, how))
 }
 
-async fn keep_up(directory: &Path, mut dataset: Dataset, table: Table) -> Result<(), DatasetError> {
+async fn keep_up(directory: &Path, mut dataset: Dataset, table: Table, how: Upkeep) -> Result<(), DatasetError> {
     let fault = |error: lance::Error| told(error, 1);
     let before = dataset.version_id();
-    fold(&mut dataset, table).await.map_err(fault)?;
+    if how == Upkeep::Everything || due(&dataset).is_some() || lacking(&dataset, table).await.map_err(fault)? >= LACKING {
+        fold(&mut dataset, table).await.map_err(fault)?;
+    }
     while let Some(rows) = due(&dataset) {
         let fragments = dataset.count_fragments();
         let options = CompactionOptions {
@@ -151,12 +164,12 @@ pub struct Health {
 
 impl Datasets {
     /// Brings indexes up to date and makes small fragments one, in all tables that serve. Others may read and write meanwhile.
-    pub async fn update_indexes(&self, mut done: impl FnMut(&HouseId, Table)) -> Result<(), DatasetError> {
+    pub async fn update_indexes(&self, how: Upkeep, mut done: impl FnMut(&HouseId, Table)) -> Result<(), DatasetError> {
         let Some(substrate) = self.serving()? else { return Ok(()) };
         for house in substrate.houses()? {
             for table in Table::ALL {
                 if let Some(dataset) = substrate.table(&house, table).await? {
-                    upkeep(substrate.directory(), dataset, table).await?;
+                    upkeep(substrate.directory(), dataset, table, how).await?;
                     done(&house, table);
                 }
             }
@@ -192,9 +205,9 @@ impl Datasets {
     }
 }
 
-async fn health(dataset: &Dataset, table: Table) -> Result<Health, lance::Error> {
+/// Rows that some index does not cover.
+async fn lacking(dataset: &Dataset, table: Table) -> Result<u64, lance::Error> {
     let indices = dataset.load_indices().await?;
-    let names: std::collections::BTreeSet<_> = indices.iter().map(|index| index.name.as_str()).collect();
     let covered = |column: &str, fragment: u64| {
         let name = index_name(column);
         let of = indices.iter().filter(|index| index.name == name).filter_map(|index| index.fragment_bitmap.as_ref());
@@ -203,11 +216,17 @@ async fn health(dataset: &Dataset, table: Table) -> Result<Health, lance::Error>
     let rows = |fragment: &&lance::table::format::Fragment| fragment.num_rows().unwrap_or_default() as u64;
     let behind =
         dataset.fragments().iter().filter(|fragment| !table.indexes().iter().all(|(column, _)| covered(column, fragment.id)));
+    Ok(behind.map(|fragment| rows(&fragment)).sum())
+}
+
+async fn health(dataset: &Dataset, table: Table) -> Result<Health, lance::Error> {
+    let indices = dataset.load_indices().await?;
+    let names: std::collections::BTreeSet<_> = indices.iter().map(|index| index.name.as_str()).collect();
     Ok(Health {
         rows: dataset.count_rows(None).await? as u64,
         fragments: dataset.count_fragments() as u64,
         versions: dataset.count_versions().await?,
-        unindexed: behind.map(|fragment| rows(&fragment)).sum(),
+        unindexed: lacking(dataset, table).await?,
         indexes: names.len() as u64,
         embedded: match table {
             Table::Messages => dataset.count_rows(Some("embedding_model is not null".into())).await? as u64,

@@ -10,7 +10,7 @@ use commands::sessions::{Recording, Sessions};
 use event_log::{Append, Change, Command, Create, Log, Options, Payload, StoreUrl};
 use events::session::{Message, Session, SessionId};
 use events::{AgentId, AgentKind, DirectoryEvent, Entry, Event, EventId, HouseId, StreamName, ThreadEvent, ThreadId, Ulid};
-use lance_sessions::{Around, Datasets, SessionsProjector, Table};
+use lance_sessions::{Around, Datasets, SessionsProjector, Table, Upkeep};
 use projector::{Copies, Dropped, Live, Pace, Runner, Sink, Until, advance, rebuild, verify};
 use tempfile::TempDir;
 
@@ -400,13 +400,13 @@ async fn upkeep_indexes_everything_and_keeps_every_row() {
         site.follow().await;
     }
     let before = site.sums().await;
-    site.datasets.update_indexes(|_, _| {}).await.unwrap();
+    site.datasets.update_indexes(Upkeep::Everything, |_, _| {}).await.unwrap();
     assert_eq!(site.sums().await, before);
     let health = site.datasets.health(&house()).await.unwrap();
     assert_eq!((health["messages"].rows, health["messages"].unindexed), (18, 0), "{health:?}");
     assert_eq!(health["messages"].indexes, 6);
     let unchanged = versions(site.directory.path());
-    site.datasets.update_indexes(|_, _| {}).await.unwrap();
+    site.datasets.update_indexes(Upkeep::Everything, |_, _| {}).await.unwrap();
     assert_eq!(versions(site.directory.path()), unchanged, "upkeep of what is in order writes nothing");
     let plan = site.datasets.plan(&house(), Table::Messages, "id = 'm1' and session_id = 's/1'").await.unwrap().unwrap();
     assert!(plan.contains("ScalarIndexQuery"), "{plan}");

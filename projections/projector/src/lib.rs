@@ -18,6 +18,6 @@ pub use monitor::{Monitor, RunState, Status, Watermark};
 pub use project::{Projector, Recorded, Stop, Unprojectable};
 pub use rebuild::{Rebuilt, advance, rebuild};
 pub use replay::{Progress, ReplayError, Until};
-pub use runner::{Pace, Runner, is_current};
+pub use runner::{Pace, Runner, backlog, is_current};
 pub use sink::{Checkpoint, Sink, SinkError, Span};
 pub use verify::{Report, TableSums, verify};

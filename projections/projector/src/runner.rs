@@ -168,6 +168,20 @@ impl<P: Projector, K: Copies<P::Change>> Runner<P, K> {
     }
 }
 
+/// About the bytes of what follows in the log, counted no further than to `most`.
+pub async fn backlog(log: &Log, at: Checkpoint, most: usize) -> usize {
+    let Ok(mut follower) = log.follow(at.cursor).await else { return most };
+    let mut bytes = 0;
+    while bytes < most {
+        match follower.try_next().await {
+            Ok(Some(commit)) => bytes += commit.weight(),
+            Ok(None) => return bytes,
+            Err(_) => return most,
+        }
+    }
+    most
+}
+
 /// Whether nothing follows in the log but slots without records.
 pub async fn is_current(log: &Log, at: Checkpoint) -> bool {
     let Ok(mut follower) = log.follow(at.cursor).await else { return false };

@@ -7,11 +7,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const MAX_HEADERS: usize = 48;
-pub(super) const SMALL: usize = 8 * 1024;
+pub(crate) const SMALL: usize = 8 * 1024;
 pub(super) const LARGE: usize = 256 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     pub status: u16,
     pub next_offset: Option<String>,
     pub up_to_date: bool,
@@ -24,7 +24,7 @@ enum Framing {
     Chunked,
 }
 
-pub(super) struct Connection {
+pub(crate) struct Connection {
     socket: TcpStream,
     buffer: Box<[u8]>,
     start: usize,
@@ -32,13 +32,13 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) async fn open(address: SocketAddr, capacity: usize) -> io::Result<Self> {
+    pub(crate) async fn open(address: SocketAddr, capacity: usize) -> io::Result<Self> {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
         Ok(Self { socket, buffer: vec![0; capacity].into(), start: 0, end: 0 })
     }
 
-    pub(super) async fn send(&mut self, request: &[u8]) -> io::Result<()> {
+    pub(crate) async fn send(&mut self, request: &[u8]) -> io::Result<()> {
         self.socket.write_all(request).await
     }
 
@@ -50,7 +50,7 @@ impl Connection {
         Ok(head)
     }
 
-    pub(super) async fn head(&mut self) -> io::Result<Head> {
+    pub(crate) async fn head(&mut self) -> io::Result<Head> {
         loop {
             if let Some((head, length)) = parse_head(self.unread())? {
                 self.consume(length);
@@ -60,7 +60,7 @@ impl Connection {
         }
     }
 
-    pub(super) async fn body(&mut self, head: &Head, mut sink: impl FnMut(&[u8])) -> io::Result<()> {
+    pub(crate) async fn body(&mut self, head: &Head, mut sink: impl FnMut(&[u8])) -> io::Result<()> {
         match head.framing {
             Framing::Length(length) => self.exactly(length, &mut sink).await,
             Framing::Chunked => self.chunks(&mut sink).await,

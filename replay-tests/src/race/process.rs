@@ -107,7 +107,7 @@ pub(super) fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-pub(super) fn address_of(url: &str) -> anyhow::Result<SocketAddr> {
+pub(crate) fn address_of(url: &str) -> anyhow::Result<SocketAddr> {
     let authority = url.trim_start_matches("http://").trim_end_matches('/');
     authority.parse().with_context(|| format!("no socket address in {url}"))
 }

@@ -4,7 +4,7 @@ use super::http1::Head;
 
 pub(super) const BYTES: &str = "application/octet-stream";
 pub(super) const TEXT: &str = "text/plain";
-pub(super) const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 const BASIN: &str = "race-basin";
 
@@ -107,7 +107,7 @@ fn s2_records(stream: &str) -> String {
     format!("/v1/streams/{stream}/records")
 }
 
-pub(super) fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+pub(crate) fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));

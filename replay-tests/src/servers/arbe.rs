@@ -32,10 +32,14 @@ impl ArbeServer {
 
     /// The platform, with its log in files and a Postgres of its own.
     pub fn platform(flags: &[&str]) -> Result<Self> {
-        let directory = tempfile::tempdir()?;
+        Self::platform_in(tempfile::tempdir()?, flags)
+    }
+
+    /// The same on what is in a directory already: its `data` is the server's.
+    pub fn platform_in(directory: TempDir, flags: &[&str]) -> Result<Self> {
         // Postgres does not run as root, and must find its way to what it owns.
         std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755))?;
-        let store = format!("file://{}", directory.path().join("log").display());
+        let store = format!("file://{}", data(&directory).join("log").display());
         Self::launch(directory, store, &[], flags)
     }
 

@@ -1,4 +1,4 @@
-//! `arbe sync` from outside: how long, how large, and what it wrote.
+//! `arbe` from outside: how long, how large, and what it wrote.
 
 use std::fs;
 use std::io::Read;
@@ -53,10 +53,11 @@ impl Sync {
         Ok(Self { arbe: crate::directories::arbe_binary()?, home: home.to_owned(), data: data.to_owned() })
     }
 
-    pub(super) fn run(&self) -> anyhow::Result<Measured> {
+    /// Some stages of a sync, or all.
+    pub(super) fn run(&self, stages: &[&str]) -> anyhow::Result<Measured> {
         let started = Instant::now();
         let mut command = Command::new(&self.arbe);
-        command.args(["sync", "--json", "--home"]).arg(&self.home).arg("--data-dir").arg(&self.data);
+        command.args(["sync", "--json"]).args(stages).arg("--home").arg(&self.home).arg("--data-dir").arg(&self.data);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("arbe")?;
         let id = child.id();
         let pid = Pid::from_raw(id.cast_signed()).context("a process has an id")?;
@@ -79,6 +80,10 @@ impl Sync {
 
     pub(super) fn log_bytes(&self) -> anyhow::Result<u64> {
         bytes_below(&self.data.join("log"))
+    }
+
+    pub(super) fn dataset_bytes(&self) -> anyhow::Result<u64> {
+        bytes_below(&self.data.join("lance"))
     }
 
     pub(super) fn source_bytes(&self) -> anyhow::Result<u64> {

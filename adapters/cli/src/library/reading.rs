@@ -9,7 +9,7 @@ use lance_sessions::{Datasets, Health};
 use queries::library::{self, Code, GetRequest, GetResponse, MessageView, PROTOCOL_VERSION, PondError};
 use serde::Serialize;
 
-use super::Library;
+use super::{Library, stages};
 use crate::args::{Get, LibraryStatus};
 use crate::config::Config;
 use crate::datasets::{self, Shelf};
@@ -29,10 +29,10 @@ pub(super) async fn get(args: Get, config: &Config, json: bool) -> anyhow::Resul
     };
     let library = Library::open(config, args.house.as_deref()).await?;
     let shelf = Shelf::new(datasets::open(config, &library.log)?, &library.log, None);
+    let late = stages::follow(&library, &shelf.datasets).await.err();
     let got = library::get(&shelf, &library.house, request).await;
-    let behind = !projector::is_current(&library.log, shelf.datasets.checkpoint()?).await;
     library.close().await;
-    let got = got.map_err(|error| refused(error, behind))?;
+    let got = got.map_err(|error| refused(error, late.as_ref()))?;
     if json {
         output::print_json(&got)?;
     } else {
@@ -41,12 +41,8 @@ pub(super) async fn get(args: Get, config: &Config, json: bool) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-fn refused(error: PondError, behind: bool) -> anyhow::Error {
-    let hint = if behind {
-        "; the datasets are behind the log: `arbe sync --only update-indexes`, or a running server, feeds them"
-    } else {
-        ""
-    };
+fn refused(error: PondError, late: Option<&anyhow::Error>) -> anyhow::Error {
+    let hint = late.map(|why| format!("; the datasets are behind the log: {why:#}")).unwrap_or_default();
     match error.code {
         Code::NotFound | Code::NamespaceUnknown => NotFound(format!("{error}{hint}")).into(),
         Code::ValidationFailed | Code::VersionUnsupported => Usage(error.message).into(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use lance_sessions::{Datasets, SessionsProjector};
+use lance_sessions::{Datasets, SessionsProjector, Upkeep};
 use tokio::time::Instant;
 
 use super::Library;
@@ -15,14 +15,21 @@ use crate::{datasets, output};
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-pub(super) async fn update_indexes(library: &Library, config: &Config) -> anyhow::Result<()> {
+/// Bytes of the log that are left for later, unless they are asked for: a dataset writes many times what little comes to it.
+const LITTLE: usize = 1 << 20;
+
+pub(super) async fn update_indexes(library: &Library, config: &Config, asked: bool) -> anyhow::Result<()> {
     let datasets = datasets::open(config, &library.log)?;
+    let at = datasets.checkpoint()?;
+    if !asked && at.position() > 0 && projector::backlog(&library.log, at, LITTLE).await < LITTLE {
+        return Ok(());
+    }
     follow(library, &datasets).await?;
-    Ok(datasets.update_indexes(|_, _| {}).await?)
+    Ok(datasets.update_indexes(if asked { Upkeep::Everything } else { Upkeep::WhatIsDue }, |_, _| {}).await?)
 }
 
 /// Returns when the datasets hold what the log does.
-async fn follow(library: &Library, datasets: &Datasets) -> anyhow::Result<()> {
+pub(super) async fn follow(library: &Library, datasets: &Datasets) -> anyhow::Result<()> {
     if projector::is_current(&library.log, datasets.checkpoint()?).await {
         return Ok(());
     }

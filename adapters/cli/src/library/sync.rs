@@ -88,7 +88,7 @@ pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Res
         stages::embed();
     }
     if args.does(Stage::UpdateIndexes) {
-        stages::update_indexes(&library, config).await?;
+        stages::update_indexes(&library, config, args.only.is_some()).await?;
     }
     if let Some(library) = Arc::into_inner(library) {
         library.close().await;
