@@ -32,6 +32,9 @@ pub trait Projector: Send + Sync + 'static {
     /// While following, a batch waits this long for more before it is handed to the sink: for sinks to which a commit is dear.
     const LINGER: Duration = Duration::ZERO;
 
+    /// While others write, a batch is followed by a rest of this many times as long as it took: for read models that may be late.
+    const REST: u32 = 0;
+
     /// Streams it has nothing to do with are passed over unread.
     fn reads(_stream: &StreamName) -> bool {
         true

@@ -14,6 +14,8 @@ use crate::rebuild::rebuild;
 use crate::replay::{ReplayError, Until, apply};
 use crate::sink::{Checkpoint, Sink, SinkError};
 
+const LONGEST_REST: Duration = Duration::from_secs(2);
+
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// How often a passive runner looks at the checkpoint.
@@ -129,6 +131,7 @@ impl<P: Projector, K: Copies<P::Change>> Runner<P, K> {
         loop {
             let batch = batches.next().await.ok_or_else(|| ReplayError::Log("following ended".into()))??;
             let (events, seen) = (batch.events, batch.seen);
+            let began = Instant::now();
             match apply(&self.log, self.projector.as_ref(), &mut sink, at, batch).await {
                 Ok(to) => at = to,
                 Err(stopped @ ReplayError::Stopped(_)) => {
@@ -138,6 +141,9 @@ impl<P: Projector, K: Copies<P::Change>> Runner<P, K> {
                 Err(error) => return Err(error),
             }
             self.monitor.applied(at, events, seen);
+            if self.log.position() > seen {
+                sleep((began.elapsed() * P::REST).min(LONGEST_REST)).await;
+            }
         }
     }
 
