@@ -23,8 +23,8 @@ use crate::datasets::{self, Shelf};
 use crate::owner;
 
 const ROWS_PATIENCE: Duration = Duration::from_secs(5);
-/// Of the threads that give way: a tenth of the time of others, if others have something to do.
-const NICE: i32 = 10;
+/// Of the threads that give way: next to nothing, if others have something to do.
+const NICE: i32 = 19;
 
 #[derive(Debug)]
 pub(crate) struct Platform {

@@ -34,7 +34,7 @@ impl Projector for SessionsProjector {
     const VERSION: u32 = crate::VERSION;
     /// A commit is a new version of up to three tables of each house.
     const LINGER: Duration = Duration::from_millis(500);
-    const REST: u32 = 4;
+    const REST: u32 = 15;
     type Change = Change;
 
     fn reads(stream: &StreamName) -> bool {

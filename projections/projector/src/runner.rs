@@ -14,7 +14,7 @@ use crate::rebuild::rebuild;
 use crate::replay::{ReplayError, Until, apply};
 use crate::sink::{Checkpoint, Sink, SinkError};
 
-const LONGEST_REST: Duration = Duration::from_secs(2);
+const LONGEST_REST: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
