@@ -1,7 +1,8 @@
 //! The binary `arbe`: verbs, configuration, and the place where everything is put together.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use clap::{CommandFactory, Parser};
@@ -28,6 +29,9 @@ use args::{Args, Verb};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// In milliseconds.
+const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
+
 /// Exit codes that scripts rely on; never renumber.
 mod exit {
     pub(crate) const FAILED: u8 = 1;
@@ -46,7 +50,24 @@ fn main() -> ExitCode {
         clap_complete::generate(shell, &mut Args::command(), "arbe", &mut script);
         return ended(output::print(script).map(|()| ExitCode::SUCCESS));
     }
+    if matches!(args.verb, Verb::Library(_) | Verb::Rebuild(_) | Verb::Verify(_)) {
+        thriftily();
+    }
     ended(if let Verb::Man { directory } = &args.verb { manual(directory.as_deref()) } else { start(args) })
+}
+
+/// Batches come and go, and what one took is given back at once. The allocator reads its settings before anything of ours runs, so the
+/// process begins anew; where that cannot be, it goes on and takes more.
+fn thriftily() {
+    if std::env::var_os(PURGE_DELAY).is_some() {
+        return;
+    }
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+    let mut words = std::env::args_os();
+    let mut anew = Command::new("/proc/self/exe");
+    anew.arg0(words.next().unwrap_or_else(|| "arbe".into())).args(words).env(PURGE_DELAY, "0");
+    let error = anew.exec();
+    tracing::debug!(%error, "memory is given back late");
 }
 
 fn ended(done: anyhow::Result<ExitCode>) -> ExitCode {

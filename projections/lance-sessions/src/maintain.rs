@@ -2,6 +2,7 @@
 //! indexed differently are not made one.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::Path;
 
 use arrow::array::AsArray;
@@ -14,6 +15,7 @@ use lance::Dataset;
 use lance::dataset::optimize::{CompactionOptions, compact_files};
 use lance::deps::datafusion::arrow;
 use lance::index::DatasetIndexExt;
+use lance::table::format::Fragment;
 use lance_index::IndexType;
 use lance_index::optimize::OptimizeOptions;
 use lance_index::scalar::{BuiltinIndexType, ScalarIndexParams};
@@ -27,6 +29,8 @@ use crate::substrate::{Substrate, told};
 
 /// Fragments of fewer rows are made one with others of their tier. Larger ones than the last are never written again.
 const TIERS: [usize; 2] = [512, 16_384];
+/// Nor are larger files, unless they hold next to nothing.
+const LARGE: u64 = 1 << 20;
 /// So many of a tier may stand beside each other.
 const MANY: usize = 32;
 /// Segments of an index that are looked through one after the other.
@@ -67,10 +71,15 @@ async fn highest(substrate: &Substrate, house: &HouseId, table: Table) -> Result
 
 /// The rows below which a fragment is made one with others, if more than `MANY` are.
 fn due(dataset: &Dataset) -> Option<usize> {
-    TIERS.into_iter().find(|rows| {
-        let small = |fragment: &&lance::table::format::Fragment| fragment.physical_rows.is_none_or(|has| has < *rows);
-        dataset.fragments().iter().filter(small).count() > MANY
-    })
+    let rows = |fragment: &Fragment| fragment.physical_rows.unwrap_or_default();
+    let is_large = |fragment: &&Fragment| {
+        let bytes = fragment.files.iter().filter_map(|file| file.file_size_bytes.get()).map(NonZero::get);
+        bytes.sum::<u64>() >= LARGE && rows(fragment) >= TIERS[0]
+    };
+    let fragments = dataset.fragments();
+    let fewest = fragments.iter().filter(is_large).map(rows).min().unwrap_or(usize::MAX);
+    let tiers = TIERS.into_iter().map(|tier| tier.min(fewest));
+    tiers.into_iter().find(|tier| fragments.iter().filter(|fragment| rows(fragment) < *tier).count() > MANY)
 }
 
 /// After every write; mostly it does nothing.
@@ -213,7 +222,7 @@ async fn lacking(dataset: &Dataset, table: Table) -> Result<u64, lance::Error> {
         let of = indices.iter().filter(|index| index.name == name).filter_map(|index| index.fragment_bitmap.as_ref());
         u32::try_from(fragment).is_ok_and(|fragment| of.clone().any(|fragments| fragments.contains(fragment)))
     };
-    let rows = |fragment: &&lance::table::format::Fragment| fragment.num_rows().unwrap_or_default() as u64;
+    let rows = |fragment: &&Fragment| fragment.num_rows().unwrap_or_default() as u64;
     let behind =
         dataset.fragments().iter().filter(|fragment| !table.indexes().iter().all(|(column, _)| covered(column, fragment.id)));
     Ok(behind.map(|fragment| rows(&fragment)).sum())

@@ -98,9 +98,9 @@ async fn parts_of(
     library: &dyn Library,
     house: &HouseId,
     session: &SessionId,
-    messages: &[StoredMessage],
+    messages: impl IntoIterator<Item = &StoredMessage>,
 ) -> Result<HashMap<MessageId, Vec<StoredPart>>, PondError> {
-    let ids: Vec<_> = messages.iter().map(|message| message.id.clone()).collect();
+    let ids: Vec<_> = messages.into_iter().map(|message| message.id.clone()).collect();
     let mut parts: HashMap<MessageId, Vec<StoredPart>> = HashMap::new();
     for part in library.parts(house, session, &ids).await? {
         parts.entry(part.message_id.clone()).or_default().push(part);
@@ -128,13 +128,16 @@ async fn message_page(
     let missing = || PondError::not_found(format!("there is no message {:?}", id.as_str()));
     let target = found_messages.pop().ok_or_else(missing)?;
     let session_id = target.session_id.clone();
-    let session = found(library, house, &session_id).await?;
-    let around = Which { below: Some(target.seq), ..Which::default() };
-    let before = library.last(house, &session_id, around, depth.into()).await?;
-    let around = Which { from: target.seq + 1, ..Which::default() };
-    let following = library.first(house, &session_id, around, depth.into()).await?;
-    let mut parts = parts_of(library, house, &session_id, &before).await?;
-    parts.extend(parts_of(library, house, &session_id, &following).await?);
+    let above = Which { below: Some(target.seq), ..Which::default() };
+    let below = Which { from: target.seq + 1, ..Which::default() };
+    let (session, before, following) = tokio::try_join!(
+        found(library, house, &session_id),
+        library.last(house, &session_id, above, depth.into()),
+        library.first(house, &session_id, below, depth.into()),
+    )?;
+    let all = before.iter().chain([&target]).chain(&following);
+    let mut parts = parts_of(library, house, &session_id, all).await?;
+    let mut own = parts.remove(id).unwrap_or_default();
     let mut context = |messages: Vec<StoredMessage>| -> Vec<MessageView> {
         let view = |message: StoredMessage| {
             let parts = parts.remove(&message.id).unwrap_or_default();
@@ -143,9 +146,8 @@ async fn message_page(
         messages.into_iter().map(view).collect()
     };
     let (before, after_it) = (context(before), context(following));
-    let mut all = library.parts(house, &session_id, std::slice::from_ref(id)).await?;
-    load(library, &mut all).await?;
-    let (parts, remaining) = cut(all, after)?;
+    load(library, &mut own).await?;
+    let (parts, remaining) = cut(own, after)?;
     let target = view(target, parts, ResponseMode::Verbatim);
     Ok(MessagePage { session, before, target, target_parts_remaining: remaining, after: after_it })
 }
