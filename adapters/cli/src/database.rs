@@ -50,7 +50,7 @@ impl Database {
                 (Some(cluster), reach)
             }
         };
-        let rows = connect(options).await.map_err(explained);
+        let rows = connect(options, cluster.is_some()).await.map_err(explained);
         let rows = rows.context("the database for the rows cannot be used")?;
         Ok(Self { rows, cluster })
     }
@@ -63,13 +63,13 @@ impl Database {
     }
 }
 
-/// A database that is starting is waited for.
-async fn connect(options: PgConnectOptions) -> Result<Rows, sqlx::Error> {
+/// A database that is starting is waited for; a private one, too, that another process is about to furnish.
+async fn connect(options: PgConnectOptions, private: bool) -> Result<Rows, sqlx::Error> {
     let (started, mut told) = (Instant::now(), false);
     loop {
         match Rows::connect(options.clone(), CONNECTIONS).await {
-            Err(error) if is_starting(&error) && started.elapsed() < START_PATIENCE => {
-                if !told {
+            Err(error) if (is_starting(&error) || (private && is_bare(&error))) && started.elapsed() < START_PATIENCE => {
+                if !told && !private {
                     tracing::warn!(%error, "the database takes no connections; trying again for {} s", START_PATIENCE.as_secs());
                     told = true;
                 }
@@ -86,6 +86,12 @@ fn is_starting(error: &sqlx::Error) -> bool {
         return matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound);
     }
     error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("57P03"))
+}
+
+/// There is no such role or database, or somebody else is making them at this moment.
+fn is_bare(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| matches!(&*code, "28000" | "3D000"))
 }
 
 /// Refuses what would connect with less protection than it says, and files that cannot be read while that can be said by name.

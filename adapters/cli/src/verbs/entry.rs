@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::narration::{Names, narrate};
+use super::narration::{Names, looked_into, narrate};
 use super::{PAGE, Platform, input};
 use crate::args::{EntryVerb, NewEntry, Say};
 use crate::client::Page;
@@ -85,7 +85,7 @@ async fn list(platform: &Platform, thread: &str, after: Option<u64>, limit: usiz
         let page: Page = platform.get(&["threads", thread, "entries"], query).await?.read()?;
         left -= page.items.len().min(left);
         for item in &page.items {
-            let entry: Value = serde_json::from_str(item.get())?;
+            let entry = looked_into(item)?;
             after = entry["seq"].as_u64().or(after);
             if platform.json {
                 print_raw(item)?;

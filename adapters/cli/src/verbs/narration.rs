@@ -1,8 +1,9 @@
 //! Entries as people read them: time, author, type, text.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::client::{CallError, Client};
 use crate::output::clean;
@@ -10,6 +11,17 @@ use crate::row::cell;
 
 const SUMMARY_MAX: usize = 300;
 const SHORT_ID: usize = 8;
+
+/// An entry as far as it can be looked into: what is JSON and yet has no value here, such as half of a surrogate pair or a number
+/// that is too large, is told as it is written.
+pub(super) fn looked_into(entry: &RawValue) -> anyhow::Result<Value> {
+    if let Ok(value) = serde_json::from_str(entry.get()) {
+        return Ok(value);
+    }
+    let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(entry.get())?;
+    let value = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap_or_else(|_| Value::String(raw.get().to_owned()));
+    Ok(Value::Object(fields.into_iter().map(|(name, raw)| (name, value(&raw))).collect()))
+}
 
 /// Names of agents, asked for once.
 #[derive(Debug, Default)]
@@ -108,6 +120,16 @@ mod tests {
     fn told(kind: &str, payload: Value) -> String {
         let line = narrate(&json!({"ts": "now", "type": kind, "payload": payload}), "ada");
         line.strip_prefix(&format!("now  ada  {kind}")).unwrap().trim_start().to_owned()
+    }
+
+    #[test]
+    fn what_has_no_value_is_told_as_it_is_written() {
+        for odd in [r#"{"n":1e999}"#, r#"{"n":"\ud800"}"#] {
+            let entry = RawValue::from_string(format!(r#"{{"seq":7,"type":"pi.entry","payload":{odd}}}"#)).unwrap();
+            let entry = looked_into(&entry).unwrap();
+            assert_eq!((entry["seq"].as_u64(), entry["payload"].as_str()), (Some(7), Some(odd)));
+            assert!(narrate(&entry, "somebody").contains("pi.entry"));
+        }
     }
 
     #[test]

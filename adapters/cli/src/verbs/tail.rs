@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use event_log::Offset;
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use super::Platform;
-use super::narration::{Names, narrate};
+use super::narration::{Names, looked_into, narrate};
 use crate::args::Tail;
 use crate::client::{Backoff, CallError, From, Slice, before};
 use crate::output::{note, print, print_json};
@@ -119,7 +118,7 @@ impl Reader<'_> {
                 let line = entry.get().replace(['\n', '\r'], " ");
                 print_json(&Line { next_offset: &next_offset, entry: serde_json::from_str(&line)? })?;
             } else {
-                let entry: Value = serde_json::from_str(entry.get())?;
+                let entry = looked_into(&entry)?;
                 let author = self.names.of(&self.platform.client, &entry).await;
                 print(narrate(&entry, &author))?;
             }
