@@ -58,6 +58,7 @@ fn main() -> ExitCode {
 
 /// Batches come and go, and what one took is given back at once. The allocator reads its settings before anything of ours runs, so the
 /// process begins anew; where that cannot be, it goes on and takes more.
+#[expect(clippy::disallowed_methods, reason = "a setting of the allocator, not of ours")]
 fn thriftily() {
     if std::env::var_os(PURGE_DELAY).is_some() {
         return;

@@ -131,7 +131,7 @@ impl<P: Projector, K: Copies<P::Change>> Runner<P, K> {
         loop {
             let batch = batches.next().await.ok_or_else(|| ReplayError::Log("following ended".into()))??;
             let (events, seen) = (batch.events, batch.seen);
-            let began = Instant::now();
+            let (began, head) = (Instant::now(), self.log.position());
             match apply(&self.log, self.projector.as_ref(), &mut sink, at, batch).await {
                 Ok(to) => at = to,
                 Err(stopped @ ReplayError::Stopped(_)) => {
@@ -141,7 +141,7 @@ impl<P: Projector, K: Copies<P::Change>> Runner<P, K> {
                 Err(error) => return Err(error),
             }
             self.monitor.applied(at, events, seen);
-            if self.log.position() > seen {
+            if self.log.position() > head {
                 sleep((began.elapsed() * P::REST).min(LONGEST_REST)).await;
             }
         }

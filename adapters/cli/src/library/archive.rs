@@ -96,7 +96,10 @@ impl<W: Write> Archive<W> {
 pub(super) async fn export(args: Export, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let library = Library::open(config, args.house.as_deref()).await?;
     let written = if args.file == Path::new("-") {
-        write(&library, &args, BufWriter::new(io::stdout())).await.map(|(_, sum)| sum)
+        match write(&library, &args, BufWriter::new(io::stdout())).await {
+            Ok((mut out, sum)) => out.flush().map(|()| sum).context("stdout"),
+            Err(error) => Err(error),
+        }
     } else {
         to_file(&library, &args).await
     };

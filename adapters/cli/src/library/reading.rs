@@ -33,6 +33,9 @@ pub(super) async fn get(args: Get, config: &Config, json: bool) -> anyhow::Resul
     let got = library::get(&shelf, &library.house, request).await;
     library.close().await;
     let got = got.map_err(|error| refused(error, late.as_ref()))?;
+    if let Some(why) = &late {
+        output::note(format_args!("the datasets are behind the log, so there may be more: {why:#}"));
+    }
     if json {
         output::print_json(&got)?;
     } else {
