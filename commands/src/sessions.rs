@@ -2,6 +2,7 @@
 //!
 //! `adapter-integrity-additive-sync`: what is there already is never changed, whatever a later parse says of it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use event_log::{Change, Create, Expect, From as ReadFrom, Log, Offset, Payload, Rejection as Refused, SubmitError, command_id};
@@ -81,7 +82,8 @@ impl Sessions {
         Ok(Some((session, messages)))
     }
 
-    /// What is recorded from an entry on, with the contents of its files, and where the next piece begins. `None` at the end.
+    /// What is recorded from an entry on, and where the next piece begins. `None` at the end. What files hold is left to
+    /// [`Sessions::load`].
     pub async fn read_from(
         &self,
         house: &HouseId,
@@ -99,13 +101,14 @@ impl Sessions {
         let next = at + page.len() as u64;
         let mut events = Vec::with_capacity(page.len());
         for entry in page {
-            let mut event = session_event(&name, entry.event().map_err(|error| unavailable(&error))?)?;
-            if let SessionEvent::MessageRecorded(it) = &mut event {
-                blobs::load(&self.log, &mut it.message).await?;
-            }
-            events.push(event);
+            events.push(session_event(&name, entry.event().map_err(|error| unavailable(&error))?)?);
         }
         Ok(Some((events, next)))
+    }
+
+    /// Puts what its files hold into a message.
+    pub async fn load(&self, message: &mut Message) -> Result<(), CommandError> {
+        blobs::load(&self.log, message).await
     }
 
     async fn read_stream(&self, stream: &StreamName) -> Result<Option<(Session, Vec<Message>)>, CommandError> {
@@ -116,6 +119,19 @@ impl Sessions {
         };
         self.each(stream, &mut keep).await?;
         Ok(session.map(|session| (session, messages)))
+    }
+
+    /// Whether the parents of a session lead back to it. A client's files are recorded all the same: nothing of them is lost.
+    pub async fn is_circular(&self, house: &HouseId, session: &Session) -> Result<bool, CommandError> {
+        let (mut next, mut seen) = (session.parent_session_id.clone(), HashSet::new());
+        while let Some(parent) = next.filter(|parent| seen.insert(parent.clone())) {
+            if parent == session.id {
+                return Ok(true);
+            }
+            let recorded = self.recorded(&session_stream(house, &parent).to_string()).await?;
+            next = recorded.and_then(|session| session.parent_session_id);
+        }
+        Ok(false)
     }
 
     /// Every session of a house, in no particular order.
@@ -129,12 +145,18 @@ impl Sessions {
             {
                 continue;
             }
-            let first = self.first(&name).await?.map(|entry| entry.event()).transpose().map_err(|error| unavailable(&error))?;
-            if let Some(Event::Session(SessionEvent::Recorded(it))) = first {
-                sessions.push(it.session);
-            }
+            sessions.extend(self.recorded(&name).await?);
         }
         Ok(sessions)
+    }
+
+    /// The session of a stream, which begins with it.
+    async fn recorded(&self, stream: &str) -> Result<Option<Session>, CommandError> {
+        let first = self.first(stream).await?.map(|entry| entry.event()).transpose().map_err(|error| unavailable(&error))?;
+        Ok(match first {
+            Some(Event::Session(SessionEvent::Recorded(it))) => Some(it.session),
+            Some(_) | None => None,
+        })
     }
 
     /// The houses with their names, out of their own streams: the rest of the log is not read for it.

@@ -9,14 +9,14 @@ use event_log::Log;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use lance_sessions::{Datasets, SessionsProjector};
 use postgres_rows::RowsProjector;
-use projector::{Copies, Dropped, Progress, Projector, Report, Until};
+use projector::{Copies, Dropped, Progress, Projector, ReplayError, Report, SinkError, Until};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::args::{self, CopyVerb, Rebuild, Verify};
 use crate::config::Config;
 use crate::database::{self, Database};
-use crate::output::{NotFound, Refused, Usage};
+use crate::output::{Damage, NotFound, Refused, Usage};
 use crate::{datasets, exit, logverbs, output};
 
 pub(crate) async fn rebuild(args: Rebuild, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
@@ -90,7 +90,10 @@ async fn look<P: Projector, K: Copies<P::Change>>(log: &Log, projector: P, copie
     let bar = bar("verifying");
     let report = projector::verify(log, &Arc::new(projector), copies, |at| show(&bar, at)).await;
     bar.finish_and_clear();
-    report.context(P::NAME)
+    report.map_err(|error| match error {
+        ReplayError::Sink(SinkError::Damaged(why)) => Damage(format!("{}: {why}", P::NAME)).into(),
+        error => anyhow::Error::from(error).context(P::NAME),
+    })
 }
 
 fn tell<P: Projector>(report: &Report, damage: Option<String>, json: bool) -> anyhow::Result<bool> {
@@ -151,7 +154,7 @@ impl From<postgres_rows::CopyInfo> for Copy {
             copy: it.schema,
             projection: it.projection,
             version: it.version.unsigned_abs().into(),
-            state: it.state,
+            state: state(it.state, &it.label),
             label: it.label,
             position: it.next.unsigned_abs(),
             records: it.records.unsigned_abs(),
@@ -166,13 +169,19 @@ impl From<lance_sessions::CopyInfo> for Copy {
             copy: it.name,
             projection: SessionsProjector::NAME.to_owned(),
             version: it.version.into(),
-            state: it.state.to_owned(),
+            state: state(it.state.to_owned(), &it.label),
             label: it.label,
             position: it.position,
             records: it.records,
             stopped: it.stopped,
         }
     }
+}
+
+/// A copy of the past is not on its way to serve.
+fn state(state: String, label: &str) -> String {
+    let past = label.starts_with("position ") || label.starts_with("time ");
+    if past && state == "building" { "beside".to_owned() } else { state }
 }
 
 async fn list_copies(database: Option<&Database>, datasets: Option<&Datasets>, json: bool) -> anyhow::Result<()> {

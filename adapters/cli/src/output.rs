@@ -26,6 +26,11 @@ pub(crate) struct Refused(pub(crate) String);
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
+/// Ends it with the one for "damage found".
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Damage(pub(crate) String);
+
 pub(crate) fn code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<CallError>() {
         return error.exit_code();
@@ -36,6 +41,8 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
         exit::REFUSED
     } else if error.is::<Usage>() {
         exit::USAGE
+    } else if error.is::<Damage>() {
+        exit::DAMAGE
     } else {
         exit::FAILED
     }
@@ -121,6 +128,7 @@ mod tests {
             (anyhow::Error::new(NotFound("x".into())), 3),
             (anyhow::Error::new(Refused("x".into())).context("deeper"), 4),
             (Usage("x".into()).into(), 2),
+            (Damage("x".into()).into(), 5),
             (anyhow::anyhow!("x"), 1),
         ] {
             assert_eq!(code(&error), expected);

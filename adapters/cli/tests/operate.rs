@@ -89,14 +89,14 @@ fn copies_of_the_past_are_listed_and_dropped_and_the_live_one_stays() {
     let past = server.json("rebuild --until 2").remove(0);
     let past = past["address"].as_str().unwrap();
     let (_, listed) = server.ended("projections copies");
-    let line = |line: &str| line.starts_with(past) && line.contains("building  position 2");
+    let line = |line: &str| line.starts_with(past) && line.contains("beside  position 2");
     assert!(listed.starts_with("COPY ") && listed.lines().any(line), "{listed}");
     let sessions = |state: &str| {
         let copies = server.json("projections copies");
         let copy = copies.into_iter().find(|copy| copy["projection"] == "sessions" && copy["state"] == state);
         copy.map(|copy| copy["copy"].as_str().unwrap().to_owned())
     };
-    let (datasets, past_datasets) = (sessions("live").unwrap(), sessions("building").unwrap());
+    let (datasets, past_datasets) = (sessions("live").unwrap(), sessions("beside").unwrap());
     for (schema, code, told) in [
         (live.as_str(), Some(4), "the copy that serves"),
         (&datasets, Some(4), "the copy that serves"),

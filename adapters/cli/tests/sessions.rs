@@ -100,11 +100,19 @@ fn synced_sessions_are_rows_that_can_be_read_and_a_second_sync_writes_no_version
     assert_eq!(site.run(&["get", &session, "--after", "nothing"]).status.code(), Some(2));
 }
 
+/// The datasets that serve, of the only house.
+fn live_house(site: &Site) -> std::path::PathBuf {
+    let live = std::fs::read_to_string(site.data.path().join("lance/live")).unwrap();
+    let copy = site.data.path().join("lance").join(live.trim()).join("houses");
+    std::fs::read_dir(&copy).unwrap().map(Result::unwrap).find(|it| it.path().is_dir()).unwrap().path()
+}
+
 #[test]
 fn stages_are_done_alone_or_left_out_and_damage_is_found_and_mended() {
     let site = Site::new();
     site.sync(&["--skip", "update-indexes"]);
     assert_eq!(site.json(&["status"])[0]["tables"]["messages"]["rows"], 0);
+    assert_eq!(site.json(&["status"])[0]["storage"]["current"], false);
     let session = site.json(&["sessions"])[0]["session"].as_str().unwrap().to_owned();
     site.json(&["get", &session, "--mode", "complete"]);
     assert!(site.json(&["status"])[0]["tables"]["messages"]["rows"].as_u64().unwrap() > 0, "whoever reads feeds first");
@@ -112,10 +120,16 @@ fn stages_are_done_alone_or_left_out_and_damage_is_found_and_mended() {
     site.json(&["sync", "--only", "update-indexes"]);
     assert_eq!(site.json(&["status"])[0]["tables"]["messages"]["unindexed"], 0);
     assert_eq!(site.json(&["verify", "sessions"])[0]["equal"], true);
-    let live = std::fs::read_to_string(site.data.path().join("lance/live")).unwrap();
-    let copy = site.data.path().join("lance").join(live.trim()).join("houses");
-    let house = std::fs::read_dir(&copy).unwrap().map(Result::unwrap).find(|it| it.path().is_dir()).unwrap().path();
-    std::fs::remove_dir_all(house.join("parts.lance")).unwrap();
+    let house = live_house(&site);
+    for file in std::fs::read_dir(house.join("messages.lance/data")).unwrap() {
+        std::fs::write(file.unwrap().path(), "no longer what it was").unwrap();
+    }
+    let damaged = site.run(&["verify", "sessions"]);
+    let said = String::from_utf8(damaged.stderr).unwrap();
+    assert_eq!(damaged.status.code(), Some(5), "{said}");
+    assert!(said.contains("a dataset is damaged") && said.contains("`arbe rebuild sessions` makes it anew"), "{said}");
+    assert_eq!(site.json(&["rebuild", "sessions"])[0]["live"], true);
+    std::fs::remove_dir_all(live_house(&site).join("parts.lance")).unwrap();
     assert_eq!(site.run(&["verify", "sessions"]).status.code(), Some(5));
     assert_eq!(site.json(&["rebuild", "sessions"])[0]["live"], true);
     assert_eq!(site.json(&["verify", "sessions"])[0]["equal"], true);
@@ -246,6 +260,7 @@ async fn what_is_ingested_over_http_is_read_over_http_and_refused_rows_do_not_ho
     }
     let nobody = reqwest::Client::new().post(format!("{}/v1/get", server.url)).body("{}").send().await.unwrap();
     assert_eq!(nobody.status().as_u16(), 401);
+    assert_eq!(nobody.json::<Value>().await.unwrap()["error"]["details"], json!({}));
     let mut differing = batch("x");
     differing["events"][0]["project"] = json!("/other");
     let (_, refused) = server.post(&site, "/v1/ingest", &differing).await;
@@ -261,6 +276,19 @@ async fn what_is_ingested_over_http_is_read_over_http_and_refused_rows_do_not_ho
     ]});
     let (_, refused) = server.post(&site, "/v1/ingest", &forged).await;
     assert_eq!((&refused["new"], &refused["refused"]), (&json!(0), &json!(4)), "{refused}");
+
+    let session = |id: &str, parent: &str| {
+        json!({ "kind": "session", "id": id, "parent_session_id": parent, "source_agent": "mine", "project": "/p",
+            "created_at": "2026-01-01T00:00:00Z" })
+    };
+    let circle = json!({ "protocol_version": 1, "events": [
+        "no object", session("c1", "c2"), session("c2", "c3"), session("c3", "c1"),
+        { "kind": "message", "session_id": "c3", "id": "m1", "role": "user", "timestamp": "2026-01-01T00:00:01Z" },
+    ]});
+    let (_, refused) = server.post(&site, "/v1/ingest", &circle).await;
+    let told: Vec<_> = refused["results"].as_array().unwrap().iter().map(|row| row["status"].as_str().unwrap()).collect();
+    assert_eq!(told, ["refused", "new", "new", "refused", "refused"], "{refused}");
+    assert_eq!(refused["results"][3]["message"], "the parents of the session lead back to it");
 
     // A sync beside the server waits until the server has fed the datasets.
     site.sync(&[]);

@@ -7,12 +7,12 @@ use std::path::Path;
 use events::session::{Message, Session, SessionId, Timestamp};
 
 use crate::artifact::{Artifact, Body};
-use crate::fault::Fault;
+use crate::fault::{Fault, Location, What};
 use crate::lineage::Lineage;
 use crate::opencode::rows;
 use crate::registry::Codec;
-use crate::seam::{Out, Parsed};
-use crate::source::Bundle;
+use crate::seam::{Out, Parsed, Sink};
+use crate::source::{Bundle, metadata, name};
 use crate::value::Value;
 
 #[cfg(test)]
@@ -39,15 +39,27 @@ pub fn parse(codec: &Codec, bundle: &Bundle) -> io::Result<Contents> {
         }
         Ok(())
     };
-    let mut out = Out::new(codec.origin, modified(bundle)?, &mut sink);
-    codec.parse.parse(bundle, &mut out);
-    contents.faults = out.finish()?;
+    contents.faults = read(codec, bundle, &mut sink)?;
     Ok(contents)
 }
 
+/// Hands out what a bundle holds. The error is the sink's; what is wrong with the source is in the faults.
+pub fn read<'a>(codec: &Codec, bundle: &Bundle, sink: &'a mut Sink<'a>) -> io::Result<Vec<Fault>> {
+    let modified = match modified(bundle) {
+        Ok(modified) => modified,
+        Err(error) => {
+            let location = Location { file: name(bundle.main()), line: None };
+            return Ok(vec![Fault { adapter: codec.origin, location, what: What::Unreadable(error.to_string()) }]);
+        }
+    };
+    let mut out = Out::new(codec.origin, modified, sink);
+    codec.parse.parse(bundle, &mut out);
+    out.finish()
+}
+
 /// When the source was last written, for what carries no moment of its own.
-pub fn modified(bundle: &Bundle) -> io::Result<Timestamp> {
-    let modified = std::fs::metadata(bundle.root.join(bundle.main()))?.modified()?;
+fn modified(bundle: &Bundle) -> io::Result<Timestamp> {
+    let modified = metadata(&bundle.root.join(bundle.main()))?.modified()?;
     let since = modified.duration_since(std::time::UNIX_EPOCH).map_err(io::Error::other)?;
     let micros = i64::try_from(since.as_micros()).map_err(io::Error::other)?;
     Timestamp::from_micros(micros).map_err(io::Error::other)
@@ -72,7 +84,10 @@ pub fn check(codec: &Codec, bundle: &Bundle, scratch: &Path) -> io::Result<Vec<D
         }
     }
     let restored = merged(restored);
-    let mut differences = compare(&merged(codec.parse.originals(bundle)), &restored);
+    let unread = first.faults.iter().filter(|fault| matches!(fault.what, What::Unreadable(_)));
+    let unread = unread.map(|fault| Difference { file: fault.location.file.to_string(), what: fault.what.to_string() });
+    let mut differences: Vec<_> = unread.collect();
+    differences.extend(compare(&merged(codec.parse.originals(bundle)), &restored));
     for artifact in &restored {
         let path = scratch.join(&artifact.path);
         path.parent().map_or(Ok(()), std::fs::create_dir_all)?;

@@ -39,6 +39,9 @@ pub enum What {
     NotUtf8,
     #[error("a line of {bytes} bytes is more than is read")]
     LineTooLong { bytes: u64 },
+    /// `adapter-bounded-values`: that it was there, and how long, is kept in its place.
+    #[error("a value of {bytes} bytes is more than is kept; its size stands in its place")]
+    Cut { bytes: usize },
     #[error("cannot be read: {0}")]
     Unreadable(String),
     /// The session is left out: a made-up one would be worse.

@@ -1,5 +1,6 @@
 //! Source files: which belong together, and their records.
 
+use std::fs::Metadata;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,8 +61,15 @@ pub fn name(file: &Path) -> Arc<str> {
     file.to_string_lossy().replace('\\', "/").into()
 }
 
+/// What is known of a file. Nothing else is read: a pipe or a device need not end.
+pub fn metadata(path: &Path) -> io::Result<Metadata> {
+    let found = std::fs::metadata(path)?;
+    if found.is_file() { Ok(found) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")) }
+}
+
 /// Opens a file; `.zst` is unpacked on the way.
 pub fn open(root: &Path, file: &Path) -> io::Result<Box<dyn BufRead>> {
+    metadata(&root.join(file))?;
     let opened = std::fs::File::open(root.join(file))?;
     if file.extension().is_some_and(|it| it == "zst") {
         return Ok(Box::new(BufReader::new(zstd::Decoder::new(opened)?)));
@@ -73,7 +81,7 @@ pub fn open(root: &Path, file: &Path) -> io::Result<Box<dyn BufRead>> {
 pub fn bytes(root: &Path, file: &Path) -> Result<Vec<u8>, What> {
     let unreadable = |error: io::Error| What::Unreadable(error.to_string());
     let path = root.join(file);
-    let bytes = std::fs::metadata(&path).map_err(unreadable)?.len();
+    let bytes = metadata(&path).map_err(unreadable)?.len();
     if bytes > LINE_MAX {
         return Err(What::LineTooLong { bytes });
     }

@@ -1,10 +1,11 @@
 //! Whether the process lives, and whether it can serve. Both are asked without a credential, so neither tells what is in the log.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
-use queries::ProjectionState;
+use queries::{Projection, ProjectionState};
 
 use crate::api::Plane;
 use crate::app::App;
@@ -13,7 +14,10 @@ use crate::app::App;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A part of the server: what it says of itself, or why it cannot serve.
-type Part = (&'static str, Result<String, String>);
+type Part = (Cow<'static, str>, Result<String, String>);
+
+/// The projection without which nothing is answered.
+const ROWS: &str = "rows";
 
 pub(crate) fn live() -> Response<Body> {
     answer(StatusCode::OK, "ok\n".to_owned())
@@ -29,14 +33,15 @@ pub(crate) fn log(app: &App) -> Response<Body> {
 
 /// A line for each part.
 pub(crate) async fn ready(app: &App) -> Response<Body> {
-    let mut parts: Vec<Part> = vec![("log", log_part(app))];
+    let mut parts: Vec<Part> = vec![("log".into(), log_part(app))];
     match app.plane.get() {
-        None => parts.push(("platform", Err("the database is being opened".to_owned()))),
+        None => parts.push(("platform".into(), Err("the database is being opened".to_owned()))),
         Some(None) => {}
         Some(Some(plane)) => {
-            parts.push(("commands", commands_part(app, plane).await));
-            parts.push(("rows", rows_part(app, plane).await));
-            parts.extend(sessions_part(app, plane).await.map(|text| ("sessions", Ok(text))));
+            parts.push(("commands".into(), commands_part(app, plane).await));
+            parts.push((ROWS.into(), rows_part(app, plane).await));
+            let others = plane.queries.projections(&app.log).await.into_iter().filter(|it| it.name != ROWS);
+            parts.extend(others.map(|it| (it.name.clone().into(), Ok(told(&it)))));
         }
     }
     let ready = parts.iter().all(|(_, part)| part.is_ok());
@@ -82,11 +87,10 @@ async fn rows_part(app: &App, plane: &Plane) -> Result<String, String> {
     }
 }
 
-/// Requests wait for rows and never for datasets, so these are told of and keep nobody away.
-async fn sessions_part(app: &App, plane: &Plane) -> Option<String> {
-    let sessions = plane.queries.projections(&app.log).await.into_iter().nth(1)?;
-    let (position, head) = (sessions.position, sessions.head);
-    Some(match sessions.state {
+/// Requests wait for rows and never for other projections, so these are told of and keep nobody away.
+fn told(projection: &Projection) -> String {
+    let (position, head) = (projection.position, projection.head);
+    match projection.state {
         ProjectionState::Stopped => format!("stopped at position {position}; see `arbe projections`"),
         ProjectionState::Damaged => "tables are gone; see `arbe projections`".to_owned(),
         ProjectionState::Rebuilding => "a new copy is being built".to_owned(),
@@ -98,7 +102,7 @@ async fn sessions_part(app: &App, plane: &Plane) -> Option<String> {
                 format!("ok, at position {position} of {head}")
             }
         }
-    })
+    }
 }
 
 fn answer(code: StatusCode, text: String) -> Response<Body> {

@@ -107,7 +107,12 @@ impl App {
         let (parts, body) = request.into_parts();
         let caller = match Caller::known(self.clone(), &parts.headers).await {
             Ok(caller) => caller,
-            Err(error) => return error.into_response(),
+            Err(error) => {
+                let told = json!({ "error": { "code": error.code, "message": error.message, "details": {} } });
+                let mut response = error.into_response();
+                *response.body_mut() = Body::from(told.to_string());
+                return response;
+            }
         };
         let done = if path == GET {
             self.pond_get(&caller, &parts.headers, body).await.map(|got| answer(StatusCode::OK, &got))

@@ -1,6 +1,6 @@
 //! What of a recording is new. Pure.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use events::session::{BodyRef, Content, Data, Incoherent, Message, MessageId, MessageRecorded, Recorded, Session, SessionId};
 use events::{Event, SessionEvent};
@@ -69,6 +69,21 @@ pub enum Refusal {
 }
 
 impl Rows {
+    /// Why messages were refused, and how many.
+    #[must_use]
+    pub fn refusals(&self) -> BTreeMap<String, u64> {
+        let mut refusals = BTreeMap::new();
+        for row in &self.messages {
+            if let Row::Refused(refusal) = row {
+                *refusals.entry(refusal.to_string()).or_default() += 1;
+            }
+        }
+        if let (true, Row::Refused(refusal)) = (self.messages.is_empty(), &self.session) {
+            refusals.insert(refusal.to_string(), 0);
+        }
+        refusals
+    }
+
     /// What was new may have been written by somebody else since; the rest stays as it was told.
     pub(super) fn settle(&mut self, again: Self) {
         if self.session == Row::New {

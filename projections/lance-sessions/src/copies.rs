@@ -1,6 +1,7 @@
 //! The copies of the datasets in one directory: `v<version>_<number>`, of which the file `live` names the one that serves. A copy that is not
 //! named there and has no label was replaced.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -45,9 +46,9 @@ pub(crate) struct State {
     time: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stopped: Option<String>,
-    /// Tables that were made: one that is gone is missed.
+    /// Tables that were made, by house and name: one that is gone is missed.
     #[serde(default)]
-    tables: usize,
+    made: BTreeSet<String>,
     /// Of a copy that is being built, or of the past.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     label: Option<String>,
@@ -61,8 +62,9 @@ impl State {
         Checkpoint { cursor: Cursor { next: self.next, digest: self.digest }, records: self.records, time: self.time }
     }
 
-    pub fn with_tables(self, tables: usize) -> Self {
-        Self { tables: self.tables.max(tables), ..self }
+    pub fn with_tables(mut self, tables: BTreeSet<String>) -> Self {
+        self.made.extend(tables);
+        self
     }
 
     pub fn stopped(self, why: Option<&str>) -> Self {
@@ -282,8 +284,8 @@ impl Datasets {
         let Ok(state) = read_state(directory) else { return Ok(false) };
         let restarted = !state.boot.is_empty() && state.boot != boot();
         let substrate = Substrate::new(directory.to_owned(), self.caches.clone());
-        if substrate.tables()? < state.tables {
-            tracing::warn!("a dataset is gone");
+        if let Some(table) = state.made.difference(&substrate.tables()?).next() {
+            tracing::warn!(table, "a dataset is gone");
             return Ok(false);
         }
         for house in substrate.houses()? {
@@ -388,8 +390,9 @@ impl Copies<Change> for Datasets {
         let _reading = locks::lock_shared(&substrate.directory().join(READERS))?;
         let (at, tables) = {
             let _standing = locks::lock(&substrate.directory().join("commit")).await?;
-            (read_state(substrate.directory())?.checkpoint(), sums::tables(&substrate).await?)
+            let tables = sums::tables(&substrate).await.map_err(DatasetError::in_what_was_written)?;
+            (read_state(substrate.directory())?.checkpoint(), tables)
         };
-        Ok(Some((at, sums::of(tables, at.position()).await?)))
+        Ok(Some((at, sums::of(tables, at.position()).await.map_err(DatasetError::in_what_was_written)?)))
     }
 }

@@ -12,6 +12,14 @@ pub enum DatasetError {
 }
 
 impl DatasetError {
+    /// Of a copy that was whole when it was written: what cannot be read of it is damaged.
+    pub(crate) fn in_what_was_written(self) -> Self {
+        match self {
+            Self::Unavailable(why) => Self::Damaged(why),
+            other @ (Self::Conflict { .. } | Self::Damaged(_)) => other,
+        }
+    }
+
     pub(crate) fn io(what: &std::path::Path, error: &std::io::Error) -> Self {
         Self::Unavailable(format!("{}: {error}", what.display()))
     }
@@ -19,6 +27,9 @@ impl DatasetError {
 
 impl From<DatasetError> for SinkError {
     fn from(error: DatasetError) -> Self {
-        Self::Unavailable(error.to_string())
+        match error {
+            DatasetError::Damaged(_) => Self::Damaged(error.to_string()),
+            DatasetError::Conflict { .. } | DatasetError::Unavailable(_) => Self::Unavailable(error.to_string()),
+        }
     }
 }

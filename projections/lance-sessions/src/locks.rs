@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use crate::error::DatasetError;
 
+/// Held as long as it is there.
+pub(crate) type Lock = File;
+
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 fn open(path: &Path) -> Result<File, DatasetError> {

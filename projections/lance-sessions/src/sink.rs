@@ -1,8 +1,8 @@
 //! Feeding one copy.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
@@ -10,10 +10,10 @@ use event_log::Log;
 use events::{HouseId, StreamName};
 use lance::deps::datafusion::arrow;
 use projector::{Checkpoint, Sink, SinkError, Span};
-use std::sync::Arc;
 
 use crate::copies::{FEEDER, State, is_wanted, read_state, write_state};
 use crate::error::DatasetError;
+use crate::locks::Lock;
 use crate::projection::{Change, Said};
 use crate::rows::{self, MessageRow, SessionRow};
 use crate::schema::Table;
@@ -27,7 +27,7 @@ pub struct SessionsSink {
     pub(crate) substrate: Arc<Substrate>,
     source: Source,
     /// Held by the one who feeds.
-    claim: Option<File>,
+    claim: Option<Lock>,
     /// The highest position that a table has rows of.
     marks: HashMap<(HouseId, Table), u64>,
     /// Tables that have rows.

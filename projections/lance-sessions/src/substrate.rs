@@ -1,7 +1,7 @@
 //! How Lance is used, whatever the rows are. There is one way to find a dataset, one to read it and one to write it. Lance's futures are
 //! boxed here and in `maintain` and `sums`: as parts of ours they are more than the compiler can look through.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -84,12 +84,14 @@ impl Substrate {
         std::fs::exists(&versions).map_err(|error| DatasetError::io(&versions, &error))
     }
 
-    /// How many tables there are.
-    pub fn tables(&self) -> Result<usize, DatasetError> {
-        let mut tables = 0;
+    /// The tables there are, by house and name.
+    pub fn tables(&self) -> Result<BTreeSet<String>, DatasetError> {
+        let mut tables = BTreeSet::new();
         for house in self.houses()? {
             for table in Table::ALL {
-                tables += usize::from(self.is_there(&house, table)?);
+                if self.is_there(&house, table)? {
+                    tables.insert(format!("{house} {}", table.name()));
+                }
             }
         }
         Ok(tables)

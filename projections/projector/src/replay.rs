@@ -85,7 +85,7 @@ pub(crate) async fn apply<P: Projector>(
                 let stop = keep_the_good_part(log, projector, sink, from, &commits, change, why).await?;
                 return stopped(sink, stop).await;
             }
-            Err(error @ (SinkError::Moved | SinkError::Unavailable(_))) => return Err(error.into()),
+            Err(error @ (SinkError::Moved | SinkError::Damaged(_) | SinkError::Unavailable(_))) => return Err(error.into()),
         }
     }
     match stop {

@@ -71,7 +71,9 @@ impl<P: Projector, K: Copies<P::Change>> Runner<P, K> {
                 | ReplayError::NothingLive
                 | ReplayError::Behind
                 | ReplayError::Log(_)
-                | ReplayError::Sink(SinkError::Refused { .. } | SinkError::Unavailable(_))) => self.wait(&error).await,
+                | ReplayError::Sink(SinkError::Refused { .. } | SinkError::Damaged(_) | SinkError::Unavailable(_))) => {
+                    self.wait(&error).await
+                }
             }
         }
     }

@@ -37,6 +37,9 @@ pub enum SinkError {
     /// The store will never take this change.
     #[error("change {change} was refused: {why}")]
     Refused { change: usize, why: String },
+    /// What is there cannot be read, and a rebuild makes it anew.
+    #[error("{0}")]
+    Damaged(String),
     #[error("the store of the projection does not answer: {0}")]
     Unavailable(String),
 }

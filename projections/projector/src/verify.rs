@@ -44,7 +44,14 @@ pub async fn verify<P: Projector, K: Copies<P::Change>>(
         copies.discard(scratch).await?;
         scratch = claimed(copies, LABEL).await?;
     }
-    let (checkpoint, mut live) = copies.live_sums().await?.ok_or(ReplayError::NothingLive)?;
+    let live = copies.live_sums().await.map_err(ReplayError::from).and_then(|live| live.ok_or(ReplayError::NothingLive));
+    let (checkpoint, mut live) = match live {
+        Ok(live) => live,
+        Err(error) => {
+            copies.discard(scratch).await?;
+            return Err(error);
+        }
+    };
     log.refresh().await;
     log.follow(checkpoint.cursor).await.map_err(|error| ReplayError::from(crate::batch::ReadAheadError::from(error)))?;
     let reached = replay(log, projector, &mut scratch, Until::Position(checkpoint.position()), &mut progress).await?;

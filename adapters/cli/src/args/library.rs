@@ -51,7 +51,7 @@ pub(crate) struct Sync {
     #[arg(long, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
     /// The house that the sessions belong to, by id or name [default: the only one]
-    #[arg(long, value_name = "HOUSE")]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
     pub(crate) house: Option<String>,
     /// Import from this archive, which `arbe export` made, instead of from clients
     #[arg(long, value_name = "ARCHIVE", conflicts_with_all = ["client", "from", "home", "all"])]
@@ -121,14 +121,14 @@ pub(crate) struct Get {
     #[arg(long, value_name = "ID")]
     pub(crate) after: Option<String>,
     /// The house, by id or name [default: the only one]
-    #[arg(long, value_name = "HOUSE")]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
     pub(crate) house: Option<String>,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct LibraryStatus {
     /// The house, by id or name [default: the only one]
-    #[arg(long, value_name = "HOUSE")]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
     pub(crate) house: Option<String>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct SessionList {
     #[command(flatten)]
     pub(crate) which: Which,
     /// The house, by id or name [default: the only one]
-    #[arg(long, value_name = "HOUSE")]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
     pub(crate) house: Option<String>,
 }
 
@@ -148,7 +148,7 @@ pub(crate) struct Export {
     #[command(flatten)]
     pub(crate) which: Which,
     /// The house, by id or name [default: the only one]
-    #[arg(long, value_name = "HOUSE")]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
     pub(crate) house: Option<String>,
 }
 
@@ -157,7 +157,7 @@ pub(crate) struct Import {
     /// An archive that `arbe export` made
     pub(crate) archive: PathBuf,
     /// The house that the sessions will belong to, by id or name [default: the only one]
-    #[arg(long, value_name = "HOUSE")]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
     pub(crate) house: Option<String>,
 }
 
@@ -202,7 +202,7 @@ pub(crate) struct Restore {
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
     /// The house, by id or name [default: the only one]
-    #[arg(long, value_name = "HOUSE")]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
     pub(crate) house: Option<String>,
 }
 
@@ -217,7 +217,7 @@ pub(crate) struct Resume {
     #[arg(long, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
     /// The house, by id or name [default: the only one]
-    #[arg(long, value_name = "HOUSE")]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
     pub(crate) house: Option<String>,
 }
 

@@ -26,7 +26,7 @@ pub(super) use taking::{Taken, check, take};
 const VERSION: u32 = 1;
 const LEVEL: i32 = 6;
 /// Bytes of a line: a message with everything its files hold.
-const LINE_MAX: u64 = 1 << 30;
+const LINE_MAX: u64 = 256 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -151,10 +151,14 @@ async fn put<W: Write>(library: &Library, id: &SessionId, archive: &mut Archive<
     let mut at = 0;
     while let Some((events, next)) = library.sessions.read_from(&library.house, id, at).await? {
         for event in events {
-            archive.put(&match event {
+            let line = match event {
                 SessionEvent::Recorded(it) => Line::Session(it.session),
-                SessionEvent::MessageRecorded(it) => Line::Message(it.message),
-            })?;
+                SessionEvent::MessageRecorded(mut it) => {
+                    library.sessions.load(&mut it.message).await?;
+                    Line::Message(it.message)
+                }
+            };
+            archive.put(&line)?;
         }
         at = next;
     }
@@ -172,6 +176,7 @@ struct Lines {
 
 impl Lines {
     fn open(path: &Path) -> anyhow::Result<Self> {
+        codecs::source::metadata(path)?;
         let decoder = zstd::Decoder::new(File::open(path)?)?;
         let mut lines =
             Self { from: BufReader::new(decoder), number: 0, hash: blake3::Hasher::new(), sum: Sum::default(), within: false };

@@ -97,6 +97,8 @@ struct Cheap {
     log_bytes: u64,
     datasets_bytes: u64,
     datasets: String,
+    /// Whether the datasets hold what the log does.
+    current: bool,
 }
 
 pub(super) async fn status(args: LibraryStatus, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
@@ -108,14 +110,18 @@ pub(super) async fn status(args: LibraryStatus, config: &Config, json: bool) -> 
         log_bytes: log_bytes(&config.store),
         datasets_bytes: bytes_under(datasets.directory()),
         datasets: datasets.directory().display().to_string(),
+        current: projector::is_current(&library.log, datasets.checkpoint()?).await,
     };
     if !json {
-        let Cheap { log_position, datasets_position, log_bytes, datasets_bytes, datasets } = &cheap;
+        let Cheap { log_position, datasets_position, log_bytes, datasets_bytes, datasets, current } = &cheap;
         output::print(format!(
             "log       position {log_position}, {}\ndatasets  position {datasets_position}, {} in {datasets}\n",
             mebibytes(*log_bytes),
             mebibytes(*datasets_bytes)
         ))?;
+        if !current {
+            output::note("the datasets are behind the log: little news waits for more, and is fetched when somebody reads");
+        }
     }
     let counted = count(&datasets, &library.house).await;
     library.close().await;

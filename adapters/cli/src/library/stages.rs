@@ -11,7 +11,7 @@ use super::Library;
 use crate::config::Config;
 use crate::{datasets, output};
 
-/// A server that feeds the datasets gets this long to come along.
+/// A server that feeds the datasets gets this long for its next step.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -36,9 +36,12 @@ pub(super) async fn follow(library: &Library, datasets: &Datasets) -> anyhow::Re
     if projector::advance(&library.log, &Arc::new(SessionsProjector), datasets, |_| {}).await?.is_some() {
         return Ok(());
     }
-    let (since, target) = (Instant::now(), library.log.position());
+    let (mut since, mut last, target) = (Instant::now(), 0, library.log.position());
     loop {
         let at = datasets.checkpoint()?;
+        if at.position() > last {
+            (since, last) = (Instant::now(), at.position());
+        }
         if at.position() >= target || projector::is_current(&library.log, at).await {
             return Ok(());
         }

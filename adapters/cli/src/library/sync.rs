@@ -10,6 +10,7 @@ use anyhow::Context;
 use codecs::registry::{self, CODECS, Codec};
 use codecs::source::Bundle;
 use commands::sessions::{Row, Rows};
+use events::session::SessionId;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -73,6 +74,25 @@ impl Counts {
     }
 }
 
+/// What was refused of which session, and why.
+#[derive(Debug, Default)]
+pub(super) struct Complaints(BTreeMap<(SessionId, String), u64>);
+
+impl Complaints {
+    pub(super) fn add(&mut self, session: &SessionId, why: &str, messages: u64) {
+        *self.0.entry((session.clone(), why.to_owned())).or_default() += messages;
+    }
+
+    pub(super) fn count(&mut self, session: &SessionId, rows: &Rows) {
+        rows.refusals().iter().for_each(|(why, messages)| self.add(session, why, *messages));
+    }
+
+    pub(super) fn told(self) -> Vec<String> {
+        let told = |((session, why), messages)| format!("session {session}: {messages} messages refused: {why}");
+        self.0.into_iter().map(told).collect()
+    }
+}
+
 type Summary = BTreeMap<String, Counts>;
 
 pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
@@ -87,14 +107,16 @@ pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Res
     if args.only == Some(Stage::Embed) {
         stages::embed();
     }
-    if args.does(Stage::UpdateIndexes) {
-        stages::update_indexes(&library, config, args.only.is_some()).await?;
-    }
+    let updated = match args.does(Stage::UpdateIndexes) {
+        true => stages::update_indexes(&library, config, args.only.is_some()).await,
+        false => Ok(()),
+    };
     if let Some(library) = Arc::into_inner(library) {
         library.close().await;
     }
+    // What is imported is there, whatever became of the datasets.
     tell(&summary, &complaints, started.elapsed(), json)?;
-    Ok(ExitCode::SUCCESS)
+    updated.context("the sessions are in the log, but the datasets are behind").map(|()| ExitCode::SUCCESS)
 }
 
 async fn import_archive(library: &Library, path: &Path, sessions: u64) -> anyhow::Result<archive::Taken> {
@@ -115,8 +137,7 @@ async fn import_clients(library: &Arc<Library>, args: &Sync, config: &Config) ->
     let room = Room::new()?;
     for (codec, bundle) in bundles {
         let name = cache::name(codec, &bundle);
-        // What is gone since it was found is not there to be read.
-        let Ok(mark) = cache::mark(&bundle) else { continue };
+        let mark = cache::mark(&bundle);
         if let Some(counts) = cache.unchanged(&name, &mark).filter(|_| !args.all) {
             summary.entry(codec.origin.to_owned()).or_default().add(&counts);
             bar.inc(1);

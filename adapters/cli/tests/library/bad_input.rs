@@ -45,8 +45,9 @@ fn an_oversized_value_becomes_a_mark_of_its_size() {
     let library = beside();
     let long = "x".repeat(codecs::seam::VALUE_MAX + 1);
     library.write(BAD, good_lines(said("big", "/srv/demo", &long)));
-    let (summary, _) = synced(&library, "claude-code");
-    assert_eq!((&summary["new_messages"], &summary["faults"]), (&json!(4), &json!(0)), "{summary}");
+    let (summary, said) = synced(&library, "claude-code");
+    assert_eq!((&summary["new_messages"], &summary["faults"]), (&json!(4), &json!(1)), "{summary}");
+    assert!(said.contains(&format!("{SESSION}.jsonl:2: a value of {} bytes is more than is kept", long.len())), "{said}");
     let lines = restored(&library, "claude-code");
     assert_eq!(lines[1]["message"]["content"], format!("pond:truncated:{}", long.len()));
     assert_eq!((&lines[0]["message"]["content"], &lines[2]["message"]["content"]), (&json!("before"), &json!("after")));
@@ -163,4 +164,30 @@ fn a_version_that_nobody_knows_is_carried_and_a_database_of_another_kind_is_told
     let out = library.directory.path().join("out");
     let restored = &library.json(&["restore", "newer", "--to", "pi", "--dir", out.to_str().unwrap()])[0];
     assert_eq!(std::fs::read_to_string(restored["files"][0].as_str().unwrap()).unwrap(), lines);
+}
+
+/// A pipe would be read for ever, and links may lead nowhere.
+#[test]
+fn what_is_no_file_is_told_and_not_read() {
+    let library = beside();
+    let directory = library.write(BAD, good_lines("")).parent().unwrap().to_owned();
+    let named = |name: &str| directory.join(format!("{name}cd37a8-2745-4b58-a8a9-46164b22ad9e.jsonl"));
+    let sessions = library.directory.path().join("home/.pi/agent/sessions/--srv-demo--");
+    let database = library.write(".local/share/opencode/x", "").with_file_name("opencode.db");
+    for pipe in [&sessions.join("2026-01-01T00-00-00-000Z_pipe.jsonl"), &database] {
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    }
+    std::os::unix::fs::symlink(named("9b"), named("9b")).unwrap();
+    std::os::unix::fs::symlink("nowhere.jsonl", sessions.join("2026-01-01T00-00-00-000Z_link.jsonl")).unwrap();
+    let (summary, told) = synced(&library, "pi");
+    assert_eq!(summary["faults"], 2, "{told}");
+    assert!(told.contains("pipe.jsonl: cannot be read: not a regular file"), "{told}");
+    assert!(told.contains("link.jsonl: cannot be read: No such file"), "{told}");
+    assert!(told.contains("opencode.db: cannot be read: "), "{told}");
+    for (client, path, files, equal) in [("pi", &sessions, 3, 1), ("claude-code", &directory, 3, 2)] {
+        let checked = library.arbe(&["codec", "check", "--client", client, "--json", path.to_str().unwrap()]);
+        let said: Value = serde_json::from_slice(&checked.stdout).unwrap();
+        assert_eq!(checked.status.code(), Some(1), "{said}");
+        assert_eq!((&said["files"], &said["equal"]), (&json!(files), &json!(equal)), "{said}");
+    }
 }

@@ -76,7 +76,7 @@ fn list(home: &Path, directory: &Path) -> io::Result<Listed> {
         let at = directory.join(entry.file_name());
         if kind.is_dir() {
             listed.directories.push(at);
-        } else if kind.is_file() || entry.path().is_file() {
+        } else {
             listed.files.push(at);
         }
     }

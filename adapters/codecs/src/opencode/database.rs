@@ -12,7 +12,7 @@ use super::tree;
 use crate::artifact::{Artifact, Body};
 use crate::fault::{Location, What};
 use crate::seam::{Out, Record};
-use crate::source::{Bundle, name};
+use crate::source::{Bundle, metadata, name};
 use crate::value::{Path as ValuePath, Reader, Value};
 
 /// Those of a session beside its messages, each with the column that names its owner. All rows of an owner are one state.
@@ -29,6 +29,8 @@ const PROJECT: [(&str, &str); 3] = [("project", "id"), ("project_directory", "pr
 
 /// Never writes, not even beside: a log that is not there is not made.
 pub(super) fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let unreadable = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
+    metadata(path).map_err(|error| rusqlite::Error::SqliteFailure(unreadable, Some(error.to_string())))?;
     let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let log = std::fs::metadata(format!("{}-wal", path.display())).is_ok_and(|it| it.len() > 0);
     let uri = format!("file:{escaped}?{}", if log { "mode=ro" } else { "mode=ro&immutable=1" });

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use events::Json;
 use events::session::{AssistantBody, Content, Message, MessageId, Session, SessionId, Timestamp, ToolBody, UserBody};
 
+use super::bound::Cut;
 use super::extracted::Extracted;
 use super::parts::Parts;
 use super::place::{Fields, options};
@@ -132,17 +133,17 @@ impl<'a> Out<'a> {
     }
 
     pub fn user(&mut self, to: Handle, record: Record, head: Head, mut parts: Parts<UserBody>) -> Told {
-        let aside = aside(&mut parts);
+        let aside = self.settle(&mut parts);
         self.message(to, record, head, Content::User(parts.into_inner()), aside)
     }
 
     pub fn assistant(&mut self, to: Handle, record: Record, head: Head, mut parts: Parts<AssistantBody>) -> Told {
-        let aside = aside(&mut parts);
+        let aside = self.settle(&mut parts);
         self.message(to, record, head, Content::Assistant(parts.into_inner()), aside)
     }
 
     pub fn tool(&mut self, to: Handle, record: Record, head: Head, mut parts: Parts<ToolBody>) -> Told {
-        let aside = aside(&mut parts);
+        let aside = self.settle(&mut parts);
         self.message(to, record, head, Content::Tool(parts.into_inner()), aside)
     }
 
@@ -170,13 +171,15 @@ impl<'a> Out<'a> {
     }
 
     /// What a user said in the record of another message, as when a source puts a text beside the results of tools.
-    pub fn user_beside(&mut self, to: Handle, of: &Told, parts: Parts<UserBody>) {
-        self.beside(to, of, Content::User(parts.into_inner()), Fields::default());
+    pub fn user_beside(&mut self, to: Handle, of: &Told, mut parts: Parts<UserBody>) {
+        let aside = self.settle(&mut parts);
+        self.beside(to, of, Content::User(parts.into_inner()), aside);
     }
 
     /// The results of tools that a source puts into the record of another message, as beside their calls.
-    pub fn tool_beside(&mut self, to: Handle, of: &Told, parts: Parts<ToolBody>) {
-        self.beside(to, of, Content::Tool(parts.into_inner()), Fields::default());
+    pub fn tool_beside(&mut self, to: Handle, of: &Told, mut parts: Parts<ToolBody>) {
+        let aside = self.settle(&mut parts);
+        self.beside(to, of, Content::Tool(parts.into_inner()), aside);
     }
 
     /// More instructions in the record of another message, each a text of its own.
@@ -213,10 +216,35 @@ impl<'a> Out<'a> {
         }
         source.put("n", &record.n);
         source.extend(more);
-        source.push("record", record.remainder());
-        let session = open.id.clone();
+        let (session, at) = (open.id.clone(), record.location());
+        let (remainder, cut) = record.remainder();
+        source.push("record", remainder);
+        self.cut(at, cut);
         self.hand(Parsed::Message(session, Message { id, timestamp, options: options(head.facts, source), content }));
         told
+    }
+
+    /// Records that belong to a message and became no part of it.
+    fn settle<B>(&mut self, parts: &mut Parts<B>) -> Fields {
+        let mut records = Vec::new();
+        for record in std::mem::take(&mut parts.aside) {
+            let at = record.location();
+            let (fields, cut) = record.place();
+            records.push(fields);
+            self.cut(at, cut);
+        }
+        std::mem::take(&mut parts.cuts).into_iter().for_each(|(at, cut)| self.cut(at, cut));
+        let mut source = Fields::default();
+        if !records.is_empty() {
+            source.put("beside", &records);
+        }
+        source
+    }
+
+    fn cut(&mut self, at: Location, cut: Cut) {
+        if cut > 0 {
+            self.fault(at, What::Cut { bytes: cut });
+        }
     }
 
     fn hand(&mut self, parsed: Parsed) {
@@ -238,16 +266,6 @@ impl Open {
         self.used.insert(id.as_str().into(), 1);
         MessageId::new(&id).unwrap_or_else(|_| MessageId::new(&blake3::hash(id.as_bytes()).to_hex()).expect("digits are an id"))
     }
-}
-
-/// Records that belong to a message and became no part of it.
-fn aside<B>(parts: &mut Parts<B>) -> Fields {
-    let records: Vec<_> = std::mem::take(&mut parts.aside).into_iter().map(Record::place).collect();
-    let mut source = Fields::default();
-    if !records.is_empty() {
-        source.put("beside", &records);
-    }
-    source
 }
 
 impl std::fmt::Debug for Out<'_> {

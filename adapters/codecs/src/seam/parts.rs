@@ -3,9 +3,11 @@ use events::session::{
     ApprovalRequest, ApprovalResponse, Body, Data, File, Options, Part, PartId, Provenance, Reasoning, Text, ToolCall, ToolResult,
 };
 
+use super::bound::Cut;
 use super::extracted::{Extracted, Hole};
 use super::place::{Fields, options};
 use super::record::Record;
+use crate::fault::Location;
 
 const GENERIC: &str = "application/octet-stream";
 
@@ -16,11 +18,13 @@ pub struct Parts<B> {
     parts: Vec<(Part<B>, Fields)>,
     /// Records that became none.
     pub(super) aside: Vec<Record>,
+    /// Of the records that parts keep, the longest that was not kept whole.
+    pub(super) cuts: Vec<(Location, Cut)>,
 }
 
 impl<B> Default for Parts<B> {
     fn default() -> Self {
-        Self { parts: Vec::new(), aside: Vec::new() }
+        Self { parts: Vec::new(), aside: Vec::new(), cuts: Vec::new() }
     }
 }
 
@@ -147,7 +151,10 @@ impl<B: Body> Parts<B> {
         let first = self.parts.len().saturating_sub(count);
         match self.parts[first..].split_first_mut() {
             Some(((_, place), others)) => {
-                let hole = std::mem::replace(place, record.place());
+                let at = record.location();
+                let (whole, cut) = record.place();
+                self.cuts.push((at, cut));
+                let hole = std::mem::replace(place, whole);
                 place.extend(hole);
                 for (back, (_, place)) in others.iter_mut().enumerate() {
                     place.put("back", &(back + 1));

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use events::Json;
 use events::session::{Data, MessageId, Timestamp};
 
-use super::bound::{VALUE_MAX, bound, sentinel};
+use super::bound::{Cut, VALUE_MAX, bound, bound_text, sentinel};
 use super::extracted::{Extracted, Hole, How};
 use super::place::Fields;
 use crate::fault::Location;
@@ -19,6 +19,8 @@ pub struct Record {
     text: Option<Json>,
     digest: Option<String>,
     named: bool,
+    /// The longest that was taken out of it and not kept whole.
+    cut: Cut,
     pub(super) file: Arc<str>,
     pub(super) line: u64,
     pub(super) n: u64,
@@ -28,7 +30,7 @@ impl Record {
     /// `n` is its place among the records of its file, `line` is where a reader finds it, from one on.
     #[must_use]
     pub fn new(value: Value, file: Arc<str>, line: u64, n: u64) -> Self {
-        Self { value, text: None, digest: None, named: false, file, line, n }
+        Self { value, text: None, digest: None, named: false, cut: 0, file, line, n }
     }
 
     /// To decide by, not to keep.
@@ -78,9 +80,7 @@ impl Record {
         let at = path.into();
         self.value.at(&at)?.as_str()?;
         let Value::String(mut value) = self.take(&at)? else { return None };
-        if value.len() > VALUE_MAX {
-            value = sentinel(value.len());
-        }
+        self.cut = self.cut.max(bound_text(&mut value));
         Some(Extracted { value, from: Some(Hole { at, how: How::Plain }) })
     }
 
@@ -88,7 +88,7 @@ impl Record {
     pub fn json(&mut self, path: impl Into<Path>) -> Option<Extracted<Json>> {
         let at = path.into();
         let mut value = self.take(&at)?;
-        bound(&mut value);
+        self.cut = self.cut.max(bound(&mut value));
         Some(Extracted { value: value.to_json(), from: Some(Hole { at, how: How::Plain }) })
     }
 
@@ -159,20 +159,21 @@ impl Record {
     }
 
     /// Where it stood, and what is left of it. Persisted by name; never renamed.
-    pub(super) fn place(self) -> Fields {
+    pub(super) fn place(self) -> (Fields, Cut) {
         let mut fields = Fields::default();
         fields.put("file", &*self.file);
         fields.put("n", &self.n);
-        fields.push("record", self.remainder());
-        fields
+        let (remainder, cut) = self.remainder();
+        fields.push("record", remainder);
+        (fields, cut)
     }
 
     /// What is left, within bounds.
-    pub(super) fn remainder(mut self) -> Json {
-        let untouched = self.text.take().filter(|text| text.get().len() <= VALUE_MAX);
-        untouched.unwrap_or_else(|| {
-            bound(&mut self.value);
-            self.value.to_json()
-        })
+    pub(super) fn remainder(mut self) -> (Json, Cut) {
+        if let Some(untouched) = self.text.take().filter(|text| text.get().len() <= VALUE_MAX) {
+            return (untouched, self.cut);
+        }
+        let cut = bound(&mut self.value).max(self.cut);
+        (self.value.to_json(), cut)
     }
 }

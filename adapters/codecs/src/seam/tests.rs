@@ -52,12 +52,17 @@ pub(crate) fn handed(codec: impl FnOnce(&mut Out<'_>)) -> (Vec<Session>, Vec<Mes
 }
 
 pub(crate) fn session_of(codec: impl FnOnce(&mut Out<'_>, super::Handle)) -> Lineage {
+    let (lineage, faults) = session_with_faults(codec);
+    assert_eq!(faults, []);
+    lineage
+}
+
+fn session_with_faults(codec: impl FnOnce(&mut Out<'_>, super::Handle)) -> (Lineage, Vec<Fault>) {
     let (mut sessions, messages, faults) = handed(|out| {
         let handle = out.session(draft(r#"{"id":"s","project":"p","at":1000}"#), place()).unwrap();
         codec(out, handle);
     });
-    assert_eq!(faults, []);
-    Lineage { session: sessions.remove(0), messages, children: Vec::new(), bases: Vec::new() }
+    (Lineage { session: sessions.remove(0), messages, children: Vec::new(), bases: Vec::new() }, faults)
 }
 
 fn restored(lineage: &Lineage) -> Vec<(String, Vec<String>)> {

@@ -26,8 +26,8 @@ pub(super) struct Ingest {
     #[serde(default)]
     pub namespace: Option<String>,
     /// Canonical objects with their `kind`: `session`, `message` or `part`. Parts follow their message, which may hold some already.
-    #[schemars(length(max = 10_000))]
-    pub events: Vec<BTreeMap<String, Json>>,
+    #[schemars(with = "Vec<BTreeMap<String, Json>>", length(max = 10_000))]
+    pub events: Vec<Json>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -99,7 +99,7 @@ struct Batch {
 pub(super) async fn ingest(
     sessions: &Sessions,
     house: &HouseId,
-    events: Vec<BTreeMap<String, Json>>,
+    events: Vec<Json>,
     is_thread: impl Fn(&SessionId) -> bool,
 ) -> Result<Ingested, PondError> {
     if events.len() > MOST {
@@ -107,7 +107,8 @@ pub(super) async fn ingest(
     }
     let mut batch = Batch { groups: Vec::new(), outcomes: vec![None; events.len()] };
     for (index, event) in events.into_iter().enumerate() {
-        if let Err(error) = batch.take(index, event) {
+        let fields = event.decode().map_err(|_| PondError::invalid("an event is an object"));
+        if let Err(error) = fields.and_then(|fields| batch.take(index, fields)) {
             batch.outcomes[index] = Some(Outcome::refused(&error));
         }
     }
@@ -117,6 +118,19 @@ pub(super) async fn ingest(
         if ours || is_thread(&group.id) {
             batch.refuse(&group, &PondError::invalid("threads are written by /api, and nobody else speaks for them"));
             continue;
+        }
+        if let Some((_, session)) = &group.session {
+            match sessions.is_circular(house, session).await {
+                Ok(false) => {}
+                Ok(true) => {
+                    batch.refuse(&group, &PondError::invalid("the parents of the session lead back to it"));
+                    continue;
+                }
+                Err(error) => {
+                    batch.refuse(&group, &told(&error));
+                    continue;
+                }
+            }
         }
         position = position.max(batch.apply(sessions, house, group).await);
     }

@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 
 use super::{Line, Lines, Sum};
 use crate::library::Library;
-use crate::library::sync::{Counts, PIECE, PIECE_BYTES};
+use crate::library::sync::{Complaints, Counts, PIECE, PIECE_BYTES};
 
 /// The brand of threads.
 const OWN: &str = "arbe";
@@ -38,7 +38,7 @@ pub(in crate::library) type Taken = (BTreeMap<String, Counts>, Vec<String>);
 pub(in crate::library) async fn take(library: &Library, path: &Path, bar: &ProgressBar) -> anyhow::Result<Taken> {
     let taking = async {
         let mut lines = Lines::open(path)?;
-        let (mut taken, mut open, mut recorder) = (Taken::default(), None, None);
+        let (mut taken, mut open, mut recorder) = (Default::default(), None, None);
         while let Some(line) = lines.next()? {
             match line {
                 Line::Session(session) => {
@@ -58,7 +58,8 @@ pub(in crate::library) async fn take(library: &Library, path: &Path, bar: &Progr
             }
         }
         record(library, open, &mut recorder, &mut taken).await?;
-        anyhow::Ok(taken)
+        let (counts, complaints) = taken;
+        anyhow::Ok((counts, complaints.told()))
     };
     taking.await.with_context(|| path.display().to_string())
 }
@@ -86,13 +87,13 @@ async fn record<'a>(
     library: &'a Library,
     piece: Option<Piece>,
     recorder: &mut Option<(SessionId, Recorder<'a>)>,
-    (counts, refused): &mut Taken,
+    (counts, complaints): &mut (BTreeMap<String, Counts>, Complaints),
 ) -> anyhow::Result<()> {
     let Some(Piece { session, first, recording, .. }) = piece else { return Ok(()) };
     let counts = counts.entry(session.source_agent.clone()).or_default();
-    if is_thread(library, &session) {
+    if session.source_agent == OWN || is_thread(library, &session) {
         counts.refused += recording.messages.len() as u64;
-        refused.push(format!("session {} has the id of a thread here; nothing of it is taken", session.id));
+        complaints.add(&session.id, "it is a thread, or has the id of one here", recording.messages.len() as u64);
         return Ok(());
     }
     let messages = &recording.messages;
@@ -103,7 +104,9 @@ async fn record<'a>(
         Some((of, recorder)) if *of == session.id => recorder,
         other => &mut other.insert((session.id.clone(), library.sessions.recorder(&library.house, &session.id).await?)).1,
     };
-    counts.count(&recorder.record(recording).await?.rows);
+    let rows = recorder.record(recording).await?.rows;
+    counts.count(&rows);
+    complaints.count(&session.id, &rows);
     Ok(())
 }
 

@@ -37,15 +37,20 @@ pub(super) fn name(codec: &Codec, bundle: &Bundle) -> String {
     format!("{} {}", codec.origin, bundle.root.join(bundle.main()).display())
 }
 
-pub(super) fn mark(bundle: &Bundle) -> anyhow::Result<Mark> {
+/// A file that cannot be looked at is marked by the reason; that it cannot be read is said when it is.
+pub(super) fn mark(bundle: &Bundle) -> Mark {
     let mut hasher = blake3::Hasher::new();
     for file in &bundle.files {
-        let path = bundle.root.join(file);
-        let metadata = std::fs::metadata(&path).with_context(|| path.display().to_string())?;
-        let modified = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-        hasher.update(format!("{} {} {}\n", file.display(), metadata.len(), modified.as_nanos()).as_bytes());
+        let state = match codecs::source::metadata(&bundle.root.join(file)) {
+            Ok(metadata) => {
+                let modified = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+                format!("{} {}", metadata.len(), modified.as_nanos())
+            }
+            Err(error) => error.to_string(),
+        };
+        hasher.update(format!("{} {state}\n", file.display()).as_bytes());
     }
-    Ok(Mark(hasher.finalize().to_hex().to_string()))
+    Mark(hasher.finalize().to_hex().to_string())
 }
 
 impl Cache {

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use anyhow::Context;
 use codecs::fault::Fault;
 use codecs::registry::Codec;
-use codecs::seam::{Out, Parsed};
+use codecs::seam::Parsed;
 use codecs::source::{Bundle, LINE_MAX};
 use commands::sessions::{Recorder, Recording, weight};
 use events::session::{Message, Session, SessionId};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::{Counts, Library};
+use super::{Complaints, Counts, Library};
 
 /// Messages, and about the bytes of them, that are handed on together.
 pub(in crate::library) const PIECE: usize = 512;
@@ -100,6 +100,7 @@ pub(super) async fn import(
     let (in_flight, runtime) = (room.in_flight.clone(), Handle::current());
     let parsing = room.parse(move || parse(codec, &bundle, &send, &in_flight, &runtime));
     let mut counts = Counts { bundles: 1, ..Counts::default() };
+    let mut complaints = Complaints::default();
     let mut recorders: BTreeMap<SessionId, Recorder<'_>> = BTreeMap::new();
     while let Some((Piece { id, session, messages, .. }, _held)) = pieces.recv().await {
         if !recorders.contains_key(&id) {
@@ -112,12 +113,13 @@ pub(super) async fn import(
         let session = session.filter(|given| known.as_ref() != Some(&given.source_agent));
         counts.messages += messages.len() as u64;
         counts.parts += messages.iter().map(|message| message.parts().len() as u64).sum::<u64>();
-        let rows = recorder.record(Recording { session_id: id, session, messages }).await?.rows;
+        let rows = recorder.record(Recording { session_id: id.clone(), session, messages }).await?.rows;
         counts.count(&rows);
+        complaints.count(&id, &rows);
     }
     let faults = parsing.await.context("parsing ended early")??;
     counts.faults += faults.len() as u64;
-    Ok((counts, faults.iter().map(ToString::to_string).collect()))
+    Ok((counts, faults.iter().map(ToString::to_string).chain(complaints.told()).collect()))
 }
 
 fn parse(
@@ -148,9 +150,7 @@ fn parse(
         piece.messages.extend(message);
         Ok(())
     };
-    let mut out = Out::new(codec.origin, codecs::check::modified(bundle)?, &mut sink);
-    codec.parse.parse(bundle, &mut out);
-    let faults = out.finish()?;
+    let faults = codecs::check::read(codec, bundle, &mut sink)?;
     open.take().map_or(Ok(()), hand)?;
     Ok(faults)
 }

@@ -32,19 +32,22 @@ fn what_is_too_long_becomes_a_mark_of_how_long_it_was() {
     assert_eq!(record.json(["broken"]).unwrap().look().get(), format!("\"{}\"", mark(6)));
     let (data, _) = record.data(["data"]).unwrap();
     assert!(matches!(data.look(), Data::Inline(data) if data.len() == VALUE_MAX + 7), "blobs are not bounded");
-    let left = Reader::only(record.remainder().get()).unwrap();
+    let left = Reader::only(record.remainder().0.get()).unwrap();
     assert_eq!(left.get("left").and_then(Value::as_str), Some(mark(8).as_str()));
 }
 
 #[test]
 fn the_mark_is_what_is_restored_and_the_rest_is_whole() {
-    let lineage = session_of(|out, to| {
+    let (lineage, faults) = session_with_faults(|out, to| {
         let value = Value::object([("text", long(1).into()), ("kept", "x".into()), ("left", long(2).into())]);
         let mut record = Record::new(value, "f".into(), 1, 0);
         let mut parts = Parts::<UserBody>::default();
         parts.text(record.text(["text"]).unwrap(), SAID);
         out.user(to, record, Head::default(), parts);
     });
+    let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    let bytes = VALUE_MAX + 2;
+    assert_eq!(told, [format!("test: f:1: a value of {bytes} bytes is more than is kept; its size stands in its place")]);
     let line = format!(r#"{{"text":"{}","kept":"x","left":"{}"}}"#, mark(1), mark(2));
     assert_eq!(restored(&lineage), [("f".to_owned(), vec![line])]);
 }
