@@ -18,7 +18,7 @@ mod decide;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Known, Recording, Refusal, Row, Rows, decide, weight};
+pub use decide::{Known, OTHER, Recording, Refusal, Row, Rows, decide, weight};
 
 /// What one commit carries, unless a single message is larger.
 const CHUNK: usize = 512 << 10;
@@ -58,7 +58,7 @@ impl Sessions {
     pub async fn recorder(&self, house: &HouseId, session: &SessionId) -> Result<Recorder<'_>, CommandError> {
         let stream = session_stream(house, session);
         let known = self.known(&stream).await?;
-        Ok(Recorder { sessions: self, stream, known })
+        Ok(Recorder { sessions: self, stream, known, moves: false })
     }
 
     /// Appends what is new of a session. A repeated call appends nothing.
@@ -256,18 +256,27 @@ pub struct Recorder<'a> {
     sessions: &'a Sessions,
     stream: StreamName,
     known: Known,
+    moves: bool,
 }
 
 impl Recorder<'_> {
-    /// As it was recorded first, and stays.
+    /// Of a client, whose session may go on in another project: what was recorded first stays, and what is new belongs to it.
     #[must_use]
-    pub fn session(&self) -> Option<&Session> {
-        self.known.session.as_ref()
+    pub fn moving(self) -> Self {
+        Self { moves: true, ..self }
+    }
+
+    /// Leaves out what only says otherwise where the session is.
+    fn settled(&self, mut recording: Recording) -> Recording {
+        let known = self.known.session.as_ref().filter(|_| self.moves).map(|known| &known.source_agent);
+        recording.session = recording.session.filter(|given| known != Some(&given.source_agent));
+        recording
     }
 
     /// Appends what is new.
-    pub async fn record(&mut self, mut recording: Recording) -> Result<Recorded, CommandError> {
+    pub async fn record(&mut self, recording: Recording) -> Result<Recorded, CommandError> {
         let (log, id) = (&self.sessions.log, recording.session_id.clone());
+        let mut recording = self.settled(recording);
         let mut rows = decide(&self.known, &recording);
         for (message, row) in recording.messages.iter_mut().zip(&mut rows.messages).filter(|(_, row)| **row == Row::New) {
             if blobs::names_one(message) {
@@ -286,7 +295,7 @@ impl Recorder<'_> {
                 return Ok(Recorded { position, rows });
             }
             self.known = self.sessions.known(&self.stream).await?;
-            let left = Recording::of(id.clone(), events);
+            let left = self.settled(Recording::of(id.clone(), events));
             let again = decide(&self.known, &left);
             events = left.into_events(&again);
             rows.settle(again);

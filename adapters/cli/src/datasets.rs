@@ -40,7 +40,11 @@ impl Shelf {
 fn told(error: DatasetError) -> PondError {
     match error {
         DatasetError::Conflict { .. } => PondError::new(Code::Conflict, error.to_string()),
-        DatasetError::Damaged(_) | DatasetError::Unavailable(_) => {
+        DatasetError::Damaged(_) => {
+            tracing::error!(%error, "the datasets are damaged");
+            PondError::new(Code::StorageUnavailable, "the datasets are damaged; `arbe rebuild sessions` makes them anew")
+        }
+        DatasetError::Unavailable(_) => {
             tracing::warn!(%error, "the datasets could not be read");
             PondError::new(Code::StorageUnavailable, "the datasets cannot be read now; the server's log says why")
         }

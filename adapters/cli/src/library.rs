@@ -90,19 +90,19 @@ impl Library {
         self.log.close().await;
     }
 
-    /// A session, or a live thread, with those that hang on it.
-    async fn lineage(&self, id: &str) -> anyhow::Result<Lineage> {
+    /// A session, or a live thread, with those that hang on it unless it is wanted alone.
+    async fn lineage(&self, id: &str, alone: bool) -> anyhow::Result<Lineage> {
         let all = self.sessions.list(&self.house).await?;
         let Some(wanted) = all.iter().find(|session| session.id.as_str() == id) else {
             let missing = || NotFound(format!("there is no session and no thread {id:?}; `arbe sessions` lists the sessions"));
-            return self.thread(id).await?.ok_or_else(|| missing().into());
+            return self.thread(id, alone).await?.ok_or_else(|| missing().into());
         };
         let (session, messages) = self.read(&wanted.id).await?;
         let mut known = vec![wanted.id.clone()];
         let mut children = Vec::new();
         // Those that hang deeper are found as well, to be refused rather than left out.
         let mut at = 0;
-        while at < known.len() {
+        while at < known.len() && !alone {
             let parent = known[at].clone();
             for child in all.iter().filter(|it| it.parent_session_id.as_ref() == Some(&parent)) {
                 if known.contains(&child.id) {
@@ -114,7 +114,8 @@ impl Library {
             at += 1;
         }
         let bases = self.bases(&all, &session, &messages).await?;
-        let lineage = Lineage::new(session, messages, children).map_err(|error| Refused(error.to_string()))?;
+        let lineage = Lineage::new(session, messages, children)
+            .map_err(|error| Refused(format!("{error}; --alone restores it without them")))?;
         Ok(lineage.on(bases))
     }
 

@@ -66,9 +66,7 @@ fn hash(token: &str) -> KeyHash {
 }
 
 fn make_token(path: &Path) -> anyhow::Result<String> {
-    let token = http_api::auth::new_key();
-    write_private(path, &format!("{token}\n"))?;
-    Ok(token)
+    Ok(made_private(path, &format!("{}\n", http_api::auth::new_key()))?.trim().to_owned())
 }
 
 /// The key that signs this server's tokens: the one that is configured, or one made once.
@@ -79,13 +77,19 @@ pub(crate) fn signing_key(given: Option<&str>, data_dir: &Path) -> anyhow::Resul
     let path = data_dir.join(KEY_FILE);
     let text = match read_private(&path)? {
         Some(text) => text,
-        None => {
-            let text = http_api::auth::new_key();
-            write_private(&path, &text)?;
-            text
-        }
+        None => made_private(&path, &http_api::auth::new_key())?,
     };
     Ok(Sha256::digest(text.trim().as_bytes()).into())
+}
+
+/// What is in the file then: this, or what another process has just put there.
+fn made_private(path: &Path, text: &str) -> anyhow::Result<String> {
+    let written = write_private(path, text);
+    match (written, read_private(path)?) {
+        (_, Some(there)) => Ok(there),
+        (Err(error), None) => Err(error),
+        (Ok(()), None) => anyhow::bail!("{} is gone again", path.display()),
+    }
 }
 
 /// Whole or not at all: a file that ran out of disk would be a key that everybody knows.

@@ -130,6 +130,11 @@ fn stages_are_done_alone_or_left_out_and_damage_is_found_and_mended() {
     assert!(said.contains("a dataset is damaged") && said.contains("`arbe rebuild sessions` makes it anew"), "{said}");
     assert_eq!(site.json(&["rebuild", "sessions"])[0]["live"], true);
     std::fs::remove_dir_all(live_house(&site).join("parts.lance")).unwrap();
+    let gone = site.run(&["get", &session, "--mode", "verbatim"]);
+    let said = String::from_utf8(gone.stderr).unwrap();
+    assert_eq!(gone.status.code(), Some(1), "a table that is gone is not an empty one: {said}");
+    assert!(said.contains("`arbe rebuild sessions` makes them anew"), "{said}");
+    assert_eq!(site.run(&["status"]).status.code(), Some(1));
     assert_eq!(site.run(&["verify", "sessions"]).status.code(), Some(5));
     assert_eq!(site.json(&["rebuild", "sessions"])[0]["live"], true);
     assert_eq!(site.json(&["verify", "sessions"])[0]["equal"], true);
@@ -289,6 +294,14 @@ async fn what_is_ingested_over_http_is_read_over_http_and_refused_rows_do_not_ho
     let told: Vec<_> = refused["results"].as_array().unwrap().iter().map(|row| row["status"].as_str().unwrap()).collect();
     assert_eq!(told, ["refused", "new", "new", "refused", "refused"], "{refused}");
     assert_eq!(refused["results"][3]["message"], "the parents of the session lead back to it");
+
+    let told_late = json!({ "protocol_version": 1, "events": [
+        { "kind": "message", "session_id": "s1", "id": "m1", "role": "user", "timestamp": "2026-01-01T00:00:01Z" },
+        { "kind": "part", "session_id": "s1", "message_id": "m1", "id": "late", "type": "text", "provenance": "conversational",
+            "text": "one more thing", "options": {} },
+    ]});
+    let (_, refused) = server.post(&site, "/v1/ingest", &told_late).await;
+    assert_eq!((&refused["unchanged"], &refused["refused"]), (&json!(0), &json!(2)), "{refused}");
 
     // A sync beside the server waits until the server has fed the datasets.
     site.sync(&[]);

@@ -73,9 +73,19 @@ pub struct Difference {
 
 /// Compares a source with its native restoration. `scratch` is an empty directory for the second parse.
 pub fn check(codec: &Codec, bundle: &Bundle, scratch: &Path) -> io::Result<Vec<Difference>> {
+    Ok(examine(codec, bundle, scratch)?.0)
+}
+
+/// The same, with what is wrong in the source.
+pub fn examine(codec: &Codec, bundle: &Bundle, scratch: &Path) -> io::Result<(Vec<Difference>, Vec<Fault>)> {
+    let first = parse(codec, bundle)?;
+    let differences = differences(codec, bundle, scratch, &first)?;
+    Ok((differences, first.faults))
+}
+
+fn differences(codec: &Codec, bundle: &Bundle, scratch: &Path, first: &Contents) -> io::Result<Vec<Difference>> {
     let main = bundle.main().to_string_lossy().into_owned();
     let different = |what: String| vec![Difference { file: main.clone(), what }];
-    let first = parse(codec, bundle)?;
     let mut restored = Vec::new();
     for lineage in lineages(first.sessions.clone()) {
         match codec.serialize.native(&lineage) {
@@ -84,8 +94,9 @@ pub fn check(codec: &Codec, bundle: &Bundle, scratch: &Path) -> io::Result<Vec<D
         }
     }
     let restored = merged(restored);
-    let unread = first.faults.iter().filter(|fault| matches!(fault.what, What::Unreadable(_)));
-    let unread = unread.map(|fault| Difference { file: fault.location.file.to_string(), what: fault.what.to_string() });
+    // What was not read cannot come back.
+    let unread = first.faults.iter().filter(|fault| matches!(fault.what, What::Unreadable(_) | What::LineTooLong { .. }));
+    let unread = unread.map(|fault| Difference { file: fault.location.to_string(), what: fault.what.to_string() });
     let mut differences: Vec<_> = unread.collect();
     differences.extend(compare(&merged(codec.parse.originals(bundle)), &restored));
     for artifact in &restored {

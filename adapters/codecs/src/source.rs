@@ -39,14 +39,15 @@ impl Bundle {
     }
 }
 
-/// The files below a directory that are wanted, in the order of their names.
+/// The files below a directory that are wanted, in the order of their names. A directory that cannot be read stands for what is in it:
+/// whoever reads that is told why.
 pub fn walk(root: &Path, below: &Path, wanted: fn(&Path) -> bool) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(root.join(below))? {
         let entry = entry?;
         let file = below.join(entry.file_name());
         if entry.file_type()?.is_dir() {
-            files.extend(walk(root, &file, wanted)?);
+            files.extend(walk(root, &file, wanted).unwrap_or_else(|_| vec![file]));
         } else if wanted(&file) {
             files.push(file);
         }
@@ -64,6 +65,9 @@ pub fn name(file: &Path) -> Arc<str> {
 /// What is known of a file. Nothing else is read: a pipe or a device need not end.
 pub fn metadata(path: &Path) -> io::Result<Metadata> {
     let found = std::fs::metadata(path)?;
+    if found.is_dir() {
+        std::fs::read_dir(path)?;
+    }
     if found.is_file() { Ok(found) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")) }
 }
 

@@ -1,11 +1,15 @@
 //! What of a recording is new. Pure.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use events::session::{BodyRef, Content, Data, Incoherent, Message, MessageId, MessageRecorded, Recorded, Session, SessionId};
 use events::{Event, SessionEvent};
 
 use super::blobs::SCHEME;
+
+/// What becomes of a message that is told again with more parts, or fewer.
+pub const OTHER: &str = "recorded with other parts, which stay as they are";
 
 /// Bytes of one message with its parts, less what its files hold.
 const MESSAGE_MAX: usize = 64 << 20;
@@ -23,7 +27,8 @@ pub struct Recording {
 #[derive(Debug, Default)]
 pub struct Known {
     pub session: Option<Session>,
-    messages: HashSet<MessageId>,
+    /// With what their parts are called.
+    messages: HashMap<MessageId, u64>,
     /// `None`: no such stream.
     pub tail: Option<u64>,
 }
@@ -34,7 +39,7 @@ impl Known {
         match event {
             SessionEvent::Recorded(it) => self.session = self.session.take().or_else(|| Some(it.session.clone())),
             SessionEvent::MessageRecorded(it) => {
-                self.messages.insert(it.message.id.clone());
+                self.messages.insert(it.message.id.clone(), parts(&it.message));
             }
         }
     }
@@ -51,6 +56,8 @@ pub struct Rows {
 pub enum Row {
     New,
     Unchanged,
+    /// It was recorded with other parts, and stays so.
+    Other,
     Refused(Refusal),
 }
 
@@ -69,17 +76,20 @@ pub enum Refusal {
 }
 
 impl Rows {
-    /// Why messages were refused, and how many.
+    /// Why messages were not taken as they are, and how many.
     #[must_use]
     pub fn refusals(&self) -> BTreeMap<String, u64> {
+        let told = |row: &Row| match row {
+            Row::New | Row::Unchanged => None,
+            Row::Other => Some(OTHER.to_owned()),
+            Row::Refused(refusal) => Some(refusal.to_string()),
+        };
         let mut refusals = BTreeMap::new();
-        for row in &self.messages {
-            if let Row::Refused(refusal) = row {
-                *refusals.entry(refusal.to_string()).or_default() += 1;
-            }
+        for why in self.messages.iter().filter_map(told) {
+            *refusals.entry(why).or_default() += 1;
         }
-        if let (true, Row::Refused(refusal)) = (self.messages.is_empty(), &self.session) {
-            refusals.insert(refusal.to_string(), 0);
+        if self.messages.is_empty() {
+            refusals.extend(told(&self.session).map(|why| (why, 0)));
         }
         refusals
     }
@@ -97,14 +107,16 @@ impl Rows {
 #[must_use]
 pub fn decide(known: &Known, recording: &Recording) -> Rows {
     let session = session_row(known, recording);
-    let mut given = HashSet::new();
+    let mut given: HashMap<MessageId, u64> = HashMap::new();
     let mut message_row = |message: &Message| {
         if let Row::Refused(refusal) = &session {
             return Row::Refused(refusal.clone());
         }
-        if known.messages.contains(&message.id) || !given.insert(message.id.clone()) {
-            return Row::Unchanged;
+        let parts = parts(message);
+        if let Some(recorded) = known.messages.get(&message.id).or_else(|| given.get(&message.id)) {
+            return if *recorded == parts { Row::Unchanged } else { Row::Other };
         }
+        given.insert(message.id.clone(), parts);
         match size(message) {
             size if size > MESSAGE_MAX => Row::Refused(Refusal::TooLarge(size)),
             _ => Row::New,
@@ -148,6 +160,12 @@ fn session_row(known: &Known, recording: &Recording) -> Row {
         (Some(known), Some(given)) if known.project != given.project => refused(Refusal::Immutable("project")),
         (Some(_), Some(_)) => Row::Unchanged,
     }
+}
+
+fn parts(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    message.parts().iter().for_each(|part| part.id.hash(&mut hasher));
+    hasher.finish()
 }
 
 /// Close enough: the texts and values that make a message large.

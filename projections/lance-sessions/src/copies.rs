@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event_log::{Cursor, Digest, Log};
+use events::HouseId;
 use projector::{Checkpoint, Copies, Dropped, Live, Projector as _, SinkError, Sums};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,7 @@ use crate::projection::{Change, SessionsProjector};
 use crate::schema::Table;
 use crate::sink::SessionsSink;
 use crate::substrate::{Caches, Substrate};
-use crate::{VERSION, locks, maintain, sums};
+use crate::{VERSION, locks, maintain, substrate, sums};
 
 const LIVE: &str = "live";
 const STATE: &str = "state.json";
@@ -107,6 +108,14 @@ fn live_name(directory: &Path) -> Result<Option<String>, DatasetError> {
 pub(crate) fn is_wanted(copy: &Path) -> Result<bool, DatasetError> {
     let directory = copy.parent().unwrap_or(copy);
     Ok(live_name(directory)?.as_deref() == Some(name_of(copy)) || read_state(copy)?.label.is_some())
+}
+
+/// A table that was never made is empty; one that was made and is not there is gone.
+pub(crate) fn missed(substrate: &Substrate, house: &HouseId, table: Table) -> Result<(), DatasetError> {
+    if read_state(substrate.directory())?.made.contains(&substrate::name(house, table)) {
+        return Err(DatasetError::Damaged(format!("the {} of house {house} are gone", table.name())));
+    }
+    Ok(())
 }
 
 /// A copy as people see it.

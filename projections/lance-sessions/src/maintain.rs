@@ -21,7 +21,7 @@ use lance_index::optimize::OptimizeOptions;
 use lance_index::scalar::{BuiltinIndexType, ScalarIndexParams};
 use serde::Serialize;
 
-use crate::copies::Datasets;
+use crate::copies::{self, Datasets};
 use crate::error::DatasetError;
 use crate::locks;
 use crate::schema::{Index, Table};
@@ -204,6 +204,9 @@ impl Datasets {
                 Some(substrate) => substrate.table(house, table).await?,
                 None => None,
             };
+            if let (Some(substrate), None) = (&substrate, &dataset) {
+                copies::missed(substrate, house, table)?;
+            }
             let health = match dataset {
                 Some(dataset) => Box::pin(health(&dataset, table)).await.map_err(|error| told(error, 1))?,
                 None => Health::default(),

@@ -11,7 +11,7 @@ use lance::dataset::scanner::{ColumnOrdering, Scanner};
 use lance::datatypes::BlobHandling;
 use lance::deps::datafusion::arrow;
 
-use crate::copies::Datasets;
+use crate::copies::{self, Datasets};
 use crate::error::DatasetError;
 use crate::json;
 use crate::schema::Table;
@@ -187,7 +187,11 @@ const PART: [&str; 8] = ["message_id", "id", "ordinal", "type", "provenance", "v
 impl Datasets {
     async fn scan(&self, house: &HouseId, table: Table) -> Result<Option<Scanner>, Fault> {
         let Some(substrate) = self.serving()? else { return Ok(None) };
-        substrate.scan(house, table).await
+        let scanner = substrate.scan(house, table).await?;
+        if scanner.is_none() {
+            copies::missed(&substrate, house, table)?;
+        }
+        Ok(scanner)
     }
 
     pub async fn session(&self, house: &HouseId, id: &SessionId) -> Result<Option<Session>, Fault> {

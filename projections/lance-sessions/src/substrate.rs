@@ -90,7 +90,7 @@ impl Substrate {
         for house in self.houses()? {
             for table in Table::ALL {
                 if self.is_there(&house, table)? {
-                    tables.insert(format!("{house} {}", table.name()));
+                    tables.insert(name(&house, table));
                 }
             }
         }
@@ -171,6 +171,11 @@ impl Substrate {
         self.open.lock().insert((house.clone(), table), written.clone());
         Ok(written)
     }
+}
+
+/// Part of stored states; never changed.
+pub(crate) fn name(house: &HouseId, table: Table) -> String {
+    format!("{house} {}", table.name())
 }
 
 pub(crate) fn scan(dataset: &Dataset) -> Scanner {

@@ -201,6 +201,9 @@ pub(crate) struct Restore {
     /// Where the files go, as below the client's own directory
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
+    /// Without the sessions that hang on it: sub-agents, forks
+    #[arg(long)]
+    pub(crate) alone: bool,
     /// The house, by id or name [default: the only one]
     #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
     pub(crate) house: Option<String>,
@@ -216,6 +219,9 @@ pub(crate) struct Resume {
     /// Where the client looks [default: your home directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
+    /// Without the sessions that hang on it: sub-agents, forks
+    #[arg(long)]
+    pub(crate) alone: bool,
     /// The house, by id or name [default: the only one]
     #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
     pub(crate) house: Option<String>,

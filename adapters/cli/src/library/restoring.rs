@@ -17,7 +17,7 @@ use crate::output::{self, Refused};
 
 pub(super) async fn restore(args: Restore, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let codec = codec(&args.to)?;
-    let mut restored = make(&args.session, args.house.as_deref(), codec, config).await?;
+    let mut restored = make(&args.session, args.alone, args.house.as_deref(), codec, config).await?;
     let written = write(&mut restored, &args.dir)?;
     tell(codec, &restored, &written, None, json)
 }
@@ -26,7 +26,7 @@ pub(super) async fn resume(args: Resume, config: &Config, json: bool) -> anyhow:
     let codec = codec(&args.with)?;
     let home = args.home.or_else(std::env::home_dir).context("there is no home directory; name one with --home")?;
     let root = home.join(codec.homes.first().context("the client keeps no sessions in a home directory")?);
-    let mut restored = make(&args.session, args.house.as_deref(), codec, config).await?;
+    let mut restored = make(&args.session, args.alone, args.house.as_deref(), codec, config).await?;
     let elsewhere = restored.artifacts.iter().chain(&restored.bases).find(|artifact| !codec.may_write(&artifact.path));
     if let Some(artifact) = elsewhere {
         let (path, client) = (output::clean(&artifact.path), codec.origin);
@@ -38,9 +38,9 @@ pub(super) async fn resume(args: Resume, config: &Config, json: bool) -> anyhow:
     tell(codec, &restored, &written, Some(&command), json)
 }
 
-async fn make(session: &str, house: Option<&str>, codec: &Codec, config: &Config) -> anyhow::Result<Restored> {
+async fn make(session: &str, alone: bool, house: Option<&str>, codec: &Codec, config: &Config) -> anyhow::Result<Restored> {
     let library = Library::open(config, house).await?;
-    let lineage = library.lineage(session).await;
+    let lineage = library.lineage(session, alone).await;
     library.close().await;
     let directory = std::env::current_dir().context("the working directory")?;
     let place = Place { directory: directory.to_string_lossy().into_owned() };
@@ -80,6 +80,9 @@ fn write(restored: &mut Restored, dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
                 file.sync_all().with_context(context)?;
             }
         }
+    }
+    if files.is_empty() {
+        return Err(Refused(format!("session {} holds nothing that could be written", restored.session_id)).into());
     }
     let paths = files.into_iter().map(|(_, path)| path).collect();
     unfit.iter().for_each(|column| restored.report.drop(format!("row with {column}")));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use lance_sessions::{Datasets, SessionsProjector, Upkeep};
+use lance_sessions::{DatasetError, Datasets, SessionsProjector, Upkeep};
 use tokio::time::Instant;
 
 use super::Library;
@@ -25,7 +25,12 @@ pub(super) async fn update_indexes(library: &Library, config: &Config, asked: bo
         return Ok(());
     }
     follow(library, &datasets).await?;
-    Ok(datasets.update_indexes(if asked { Upkeep::Everything } else { Upkeep::WhatIsDue }, |_, _| {}).await?)
+    let upkeep = if asked { Upkeep::Everything } else { Upkeep::WhatIsDue };
+    match datasets.update_indexes(upkeep, |_, _| {}).await {
+        // Whoever wrote meanwhile keeps them, too.
+        Err(DatasetError::Conflict { .. }) if !asked => Ok(()),
+        done => Ok(done?),
+    }
 }
 
 /// Returns when the datasets hold what the log does.

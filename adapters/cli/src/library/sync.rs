@@ -67,7 +67,7 @@ impl Counts {
         for row in &rows.messages {
             match row {
                 Row::New => self.new_messages += 1,
-                Row::Unchanged => self.unchanged += 1,
+                Row::Unchanged | Row::Other => self.unchanged += 1,
                 Row::Refused(_) => self.refused += 1,
             }
         }
@@ -88,7 +88,7 @@ impl Complaints {
     }
 
     pub(super) fn told(self) -> Vec<String> {
-        let told = |((session, why), messages)| format!("session {session}: {messages} messages refused: {why}");
+        let told = |((session, why), messages)| format!("session {session}: {messages} messages: {why}");
         self.0.into_iter().map(told).collect()
     }
 }
@@ -128,7 +128,7 @@ async fn import_archive(library: &Library, path: &Path, sessions: u64) -> anyhow
 
 async fn import_clients(library: &Arc<Library>, args: &Sync, config: &Config) -> anyhow::Result<(Summary, Vec<String>)> {
     let scope = format!("{:032x} {}", library.log.cluster().id(), library.house);
-    let mut cache = Cache::load(&config.data_dir.join("sync-cache"), &scope);
+    let mut cache = Cache::load(&config.data_dir.join("sync-cache"), &scope, library.log.position());
     let mut summary = Summary::new();
     let bundles = found(args)?;
     let bar = progress("importing", bundles.len() as u64);
@@ -149,7 +149,7 @@ async fn import_clients(library: &Arc<Library>, args: &Sync, config: &Config) ->
         let (library, room) = (library.clone(), room.clone());
         work.spawn(async move {
             let (counts, faults) = import::import(&library, codec, bundle, &room).await?;
-            Ok((codec.origin, name, mark, counts, faults))
+            Ok((codec.origin, name, mark, counts, library.log.position(), faults))
         });
     }
     while !work.is_empty() {
@@ -182,7 +182,7 @@ fn found(args: &Sync) -> anyhow::Result<Vec<(&'static Codec, Bundle)>> {
     Ok(bundles)
 }
 
-type Finished = (&'static str, String, cache::Mark, Counts, Vec<String>);
+type Finished = (&'static str, String, cache::Mark, Counts, u64, Vec<String>);
 
 async fn finished(
     work: &mut JoinSet<anyhow::Result<Finished>>,
@@ -192,9 +192,12 @@ async fn finished(
     bar: &ProgressBar,
 ) -> anyhow::Result<()> {
     let Some(done) = work.join_next().await else { return Ok(()) };
-    let (origin, name, mark, counts, faults) = done.context("an import ended early")??;
+    let (origin, name, mark, counts, position, faults) = done.context("an import ended early")??;
     summary.entry(origin.to_owned()).or_default().add(&counts);
-    cache.remember(name, mark, &counts);
+    // What was refused may be taken another time.
+    if counts.refused == 0 {
+        cache.remember(name, mark, &counts, position);
+    }
     complaints.extend(faults);
     bar.inc(1);
     Ok(())

@@ -16,7 +16,7 @@ type Told = (Session, Vec<Message>);
 
 impl Library {
     /// The thread with those that were delegated from it; `None` if the house has no such thread.
-    pub(super) async fn thread(&self, id: &str) -> anyhow::Result<Option<Lineage>> {
+    pub(super) async fn thread(&self, id: &str, alone: bool) -> anyhow::Result<Option<Lineage>> {
         let Ok(id) = ThreadId::new(id) else { return Ok(None) };
         if self.created(&id).await?.is_none() {
             return Ok(None);
@@ -25,7 +25,7 @@ impl Library {
         let (session, messages) = self.told(&id, &kinds).await?;
         let (mut known, mut children, mut at) = (vec![id], Vec::new(), 0);
         let all = self.threads().await?;
-        while at < known.len() {
+        while at < known.len() && !alone {
             let parent = known[at].clone();
             for child in all.iter().filter(|it| it.parent_thread_id.as_ref() == Some(&parent)) {
                 if !known.contains(&child.thread_id) {

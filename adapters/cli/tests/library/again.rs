@@ -113,3 +113,49 @@ fn a_session_keeps_the_project_it_began_with_wherever_it_goes_on() {
     moved.sync("claude-code");
     assert_eq!(moved.json(&["sessions"])[0]["project"], "/srv/demo", "the first that the records name");
 }
+
+/// Two files of one session that say otherwise where it is: all of both is taken, whichever comes first, and said once.
+#[test]
+fn two_files_of_one_session_are_one_session_wherever_they_say_it_is() {
+    let library = Library::new();
+    let file = |cwd: &str, ids: std::ops::Range<u32>| {
+        let header = format!(
+            "{{\"type\":\"session\",\"version\":3,\"id\":\"twin\",\"timestamp\":\"2026-01-01T00:00:00.000Z\",\"cwd\":\"{cwd}\"}}\n"
+        );
+        let line = |id: u32| {
+            format!(
+                "{{\"type\":\"message\",\"id\":\"m{id}\",\"timestamp\":\"2026-01-01T00:00:01.000Z\",\"message\":{{\"role\":\"user\",\"content\":\"{id}\"}}}}\n"
+            )
+        };
+        header + &ids.map(line).collect::<String>()
+    };
+    library.write(".pi/agent/sessions/--a--/2026-01-01T00-00-00-000Z_twin.jsonl", file("/srv/a", 0..4));
+    library.write(".pi/agent/sessions/--b--/2026-01-01T00-00-00-000Z_twin.jsonl", file("/srv/b", 4..9));
+    let (first, said) = library.sync("pi");
+    assert_eq!((&first["new_sessions"], &first["refused"]), (&json!(1), &json!(0)), "{said}");
+    let (again, _) = library.sync("pi");
+    assert_eq!((&again["new_messages"], &again["refused"]), (&json!(0), &json!(0)));
+    let records = library.records();
+    library.json(&["sync", "--all"]);
+    assert_eq!(library.records(), records, "nothing was left out");
+}
+
+/// A log that was put back to an earlier state has not seen what came after.
+#[test]
+fn what_a_backup_does_not_hold_is_recorded_again() {
+    let library = Library::new();
+    library.write(".claude/projects/-srv-demo/7acd37a8-2745-4b58-a8a9-46164b22ad9e.jsonl", said("u1", "/srv/demo", "one"));
+    library.sync("claude-code");
+    let (log, backup) = (library.directory.path().join("data/log"), library.directory.path().join("backup"));
+    let copy = |from: &std::path::Path, to: &std::path::Path| {
+        let copied = std::process::Command::new("cp").arg("-r").arg(from).arg(to).status().unwrap();
+        assert!(copied.success());
+    };
+    copy(&log, &backup);
+    let both = said("u1", "/srv/demo", "one") + &said("u2", "/srv/demo", "two");
+    library.write(".claude/projects/-srv-demo/7acd37a8-2745-4b58-a8a9-46164b22ad9e.jsonl", both);
+    assert_eq!(library.sync("claude-code").0["new_messages"], 1);
+    std::fs::remove_dir_all(&log).unwrap();
+    copy(&backup, &log);
+    assert_eq!(library.sync("claude-code").0["new_messages"], 1, "it is not in the log");
+}

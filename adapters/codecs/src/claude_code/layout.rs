@@ -85,7 +85,7 @@ fn list(home: &Path, directory: &Path) -> io::Result<Listed> {
     Ok(listed)
 }
 
-/// A directory with session files, or with what is left of sessions, is a project's; any other may hold such.
+/// A directory that cannot be read stands for what is in it. One with session files, or with what is left of sessions, is a project's; any other may hold such.
 fn visit(home: &Path, directory: &Path, depth: usize, bundles: &mut Vec<Bundle>) -> io::Result<()> {
     let listed = list(home, directory)?;
     let is_project = listed.files.iter().any(|it| is_lines(it)) || listed.directories.iter().any(|it| is_uuid(file_name(it)));
@@ -93,7 +93,9 @@ fn visit(home: &Path, directory: &Path, depth: usize, bundles: &mut Vec<Bundle>)
         return project(home, listed, bundles);
     }
     for inner in listed.directories.iter().filter(|_| depth > 0) {
-        visit(home, inner, depth - 1, bundles)?;
+        if visit(home, inner, depth - 1, bundles).is_err() {
+            bundles.push(Bundle { root: home.to_owned(), files: vec![inner.clone()] });
+        }
     }
     Ok(())
 }
@@ -115,7 +117,10 @@ fn project(home: &Path, listed: Listed, bundles: &mut Vec<Bundle>) -> io::Result
     for directory in listed.directories {
         let is_session = of_session.contains_key(&directory) || is_uuid(file_name(&directory));
         if is_session {
-            below(home, &directory, DEPTH, of_session.entry(directory.clone()).or_default())?;
+            let files = of_session.entry(directory.clone()).or_default();
+            if below(home, &directory, DEPTH, files).is_err() {
+                files.push(directory);
+            }
         }
     }
     let groups = of_session.into_values().chain(alone).filter(|files| !files.is_empty());
@@ -127,7 +132,9 @@ fn below(home: &Path, directory: &Path, depth: usize, files: &mut Vec<PathBuf>) 
     let listed = list(home, directory)?;
     files.extend(listed.files);
     for inner in listed.directories.iter().filter(|_| depth > 0) {
-        below(home, inner, depth - 1, files)?;
+        if below(home, inner, depth - 1, files).is_err() {
+            files.push(inner.clone());
+        }
     }
     Ok(())
 }

@@ -66,6 +66,7 @@ pub(super) fn bundles(root: &Path) -> io::Result<Vec<Bundle>> {
         }
         bundles.push(Bundle { root: root.to_owned(), files });
     }
+    bundles.extend(tree.unread.iter().map(|file| Bundle { root: root.to_owned(), files: vec![file.clone()] }));
     bundles.extend(tree.bundles(root, &moved));
     if bundles.is_empty() && !root.join("storage").exists() && !root.join("project").exists() {
         bundles = exports(root)?;
@@ -118,6 +119,8 @@ struct Tree {
     beside: BTreeMap<String, Vec<PathBuf>>,
     /// Parts that hang on no message there is.
     adrift: Vec<PathBuf>,
+    /// Directories that cannot be read.
+    unread: Vec<PathBuf>,
 }
 
 impl Tree {
@@ -144,6 +147,7 @@ impl Tree {
                 Some(Seat::Part { session, message }) => parts.push((session, message, file)),
                 Some(Seat::Project(id)) => drop(tree.projects.insert(id, file)),
                 Some(Seat::Beside(session)) => tree.beside.entry(session).or_default().push(file),
+                None if root.join(&file).is_dir() => tree.unread.push(file),
                 None => {}
             }
         }

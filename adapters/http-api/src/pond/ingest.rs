@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use commands::CommandError;
-use commands::sessions::{Recording, Row, Sessions};
+use commands::sessions::{OTHER, Recording, Row, Sessions};
 use events::session::{Message, Session, SessionId};
 use events::{HouseId, Json};
 use queries::library::{Code, PondError};
@@ -45,7 +45,7 @@ pub(super) struct Ingested {
 #[serde(tag = "status", rename_all = "snake_case")]
 pub(super) enum Outcome {
     New,
-    /// The message, with the parts it had then, was there before; nothing of what was said now is taken.
+    /// The message, with these parts, was there before.
     Unchanged,
     Refused {
         code: Code,
@@ -64,6 +64,7 @@ impl From<&Row> for Outcome {
         match row {
             Row::New => Self::New,
             Row::Unchanged => Self::Unchanged,
+            Row::Other => Self::refused(&PondError::invalid(format!("the message is {OTHER}"))),
             Row::Refused(refusal) => Self::refused(&PondError::invalid(refusal.to_string())),
         }
     }

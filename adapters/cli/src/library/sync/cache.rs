@@ -16,7 +16,7 @@ use super::Counts;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark(String);
 
-type Seen = BTreeMap<String, (Mark, [u64; 4])>;
+type Seen = BTreeMap<String, (Mark, [u64; 4], u64)>;
 
 /// A file of lines: whose it is, then what was seen, the last word of each counting. A run writes the lines of what it read.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(super) struct Cache {
     path: PathBuf,
     /// Another log, or another house of it, has seen nothing yet.
     scope: String,
+    /// How far the log is. One that was put back to an earlier state has not seen what came after.
+    position: u64,
     seen: Seen,
     /// In the file; none if it is to be written anew.
     lines: usize,
@@ -55,15 +57,16 @@ pub(super) fn mark(bundle: &Bundle) -> Mark {
 
 impl Cache {
     /// A cache that cannot be read is an empty one.
-    pub(super) fn load(path: &Path, scope: &str) -> Self {
+    pub(super) fn load(path: &Path, scope: &str, position: u64) -> Self {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        let mut cache = Self { path: path.to_owned(), scope: scope.to_owned(), seen: Seen::new(), lines: 0, news: Vec::new() };
+        let (path, scope_of) = (path.to_owned(), scope.to_owned());
+        let mut cache = Self { path, scope: scope_of, position, seen: Seen::new(), lines: 0, news: Vec::new() };
         let Some(seen) = text.strip_prefix(scope).and_then(|rest| rest.strip_prefix('\n')) else { return cache };
         // A line that a crash cut short: what is read so far counts, and the file is written anew.
         cache.lines = usize::from(text.ends_with('\n'));
         for line in seen.lines() {
             match serde_json::from_str(line) {
-                Ok((name, mark, counts)) => drop(cache.seen.insert(name, (mark, counts))),
+                Ok((name, mark, counts, position)) => drop(cache.seen.insert(name, (mark, counts, position))),
                 Err(_) => {
                     cache.lines = 0;
                     break;
@@ -75,15 +78,17 @@ impl Cache {
     }
 
     pub(super) fn unchanged(&self, name: &str, mark: &Mark) -> Option<Counts> {
-        let (_, [sessions, messages, parts, faults]) = self.seen.get(name).filter(|(seen, _)| seen == mark)?;
+        let known = |(seen, _, position): &&(Mark, [u64; 4], u64)| seen == mark && *position <= self.position;
+        let (_, [sessions, messages, parts, faults], _) = self.seen.get(name).filter(known)?;
         let counts = Counts { bundles: 1, skipped: 1, sessions: *sessions, messages: *messages, ..Counts::default() };
         Some(Counts { parts: *parts, faults: *faults, unchanged: *messages, ..counts })
     }
 
-    pub(super) fn remember(&mut self, name: String, mark: Mark, counts: &Counts) {
-        let counts = [counts.sessions, counts.messages, counts.parts, counts.faults];
-        self.news.push(line(&name, &mark, &counts));
-        self.seen.insert(name, (mark, counts));
+    /// When the log had come to `position`.
+    pub(super) fn remember(&mut self, name: String, mark: Mark, counts: &Counts, position: u64) {
+        let seen = (mark, [counts.sessions, counts.messages, counts.parts, counts.faults], position);
+        self.news.push(line(&name, &seen));
+        self.seen.insert(name, seen);
     }
 
     pub(super) fn save(&mut self) -> anyhow::Result<()> {
@@ -105,7 +110,7 @@ impl Cache {
 
     fn write_anew(&mut self) -> std::io::Result<()> {
         let beside = self.path.with_extension("new");
-        let lines: String = self.seen.iter().map(|(name, (mark, counts))| line(name, mark, counts)).collect();
+        let lines: String = self.seen.iter().map(|(name, seen)| line(name, seen)).collect();
         std::fs::write(&beside, format!("{}\n{lines}", self.scope))?;
         std::fs::rename(&beside, &self.path)?;
         self.lines = self.seen.len() + 1;
@@ -114,6 +119,6 @@ impl Cache {
     }
 }
 
-fn line(name: &str, mark: &Mark, counts: &[u64; 4]) -> String {
-    serde_json::json!([name, mark, counts]).to_string() + "\n"
+fn line(name: &str, (mark, counts, position): &(Mark, [u64; 4], u64)) -> String {
+    serde_json::json!([name, mark, counts, position]).to_string() + "\n"
 }

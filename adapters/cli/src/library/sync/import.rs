@@ -104,13 +104,10 @@ pub(super) async fn import(
     let mut recorders: BTreeMap<SessionId, Recorder<'_>> = BTreeMap::new();
     while let Some((Piece { id, session, messages, .. }, _held)) = pieces.recv().await {
         if !recorders.contains_key(&id) {
-            recorders.insert(id.clone(), library.sessions.recorder(&library.house, &id).await?);
+            recorders.insert(id.clone(), library.sessions.recorder(&library.house, &id).await?.moving());
         }
         let recorder = recorders.get_mut(&id).context("it was just put there")?;
         counts.sessions += u64::from(session.is_some());
-        // A file may begin before it says where: what was recorded first stays, and what is new belongs to it all the same.
-        let known = recorder.session().map(|known| known.source_agent.clone());
-        let session = session.filter(|given| known.as_ref() != Some(&given.source_agent));
         counts.messages += messages.len() as u64;
         counts.parts += messages.iter().map(|message| message.parts().len() as u64).sum::<u64>();
         let rows = recorder.record(Recording { session_id: id.clone(), session, messages }).await?.rows;
