@@ -2,13 +2,13 @@
 //!
 //! `adapter-integrity-additive-sync`: what is there already is never changed, whatever a later parse says of it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use event_log::{Change, Create, Expect, From as ReadFrom, Log, Offset, Payload, Rejection as Refused, SubmitError, command_id};
 use events::house::{Created, Renamed};
-use events::session::{Message, Session, SessionId};
-use events::{Entry, Event, EventId, HouseEvent, HouseId, SessionEvent, SessionKey, StreamName, Ulid};
+use events::session::{Message, Options, Session, SessionId};
+use events::{Entry, Event, EventId, HouseEvent, HouseId, Json, SessionEvent, SessionKey, StreamName, Ulid};
 
 use crate::error::CommandError;
 use crate::source::Source;
@@ -18,11 +18,14 @@ mod decide;
 #[cfg(test)]
 mod tests;
 
+use decide::decide_stored;
 pub use decide::{Known, OTHER, Recording, Refusal, Row, Rows, decide, weight};
 
 /// What one commit carries, unless a single message is larger.
 const CHUNK: usize = 512 << 10;
 const TRIES: u32 = 16;
+/// Parents that are looked at.
+const DEEPEST: usize = 1_000;
 const READ_BYTES: usize = 1 << 20;
 const CONTENT_TYPE: &str = "application/json";
 
@@ -58,7 +61,7 @@ impl Sessions {
     pub async fn recorder(&self, house: &HouseId, session: &SessionId) -> Result<Recorder<'_>, CommandError> {
         let stream = session_stream(house, session);
         let known = self.known(&stream).await?;
-        Ok(Recorder { sessions: self, stream, known, moves: false })
+        Ok(Recorder { sessions: self, stream, known, moves: false, elsewhere: None })
     }
 
     /// Appends what is new of a session. A repeated call appends nothing.
@@ -124,7 +127,11 @@ impl Sessions {
     /// Whether the parents of a session lead back to it. A client's files are recorded all the same: nothing of them is lost.
     pub async fn is_circular(&self, house: &HouseId, session: &Session) -> Result<bool, CommandError> {
         let (mut next, mut seen) = (session.parent_session_id.clone(), HashSet::new());
-        while let Some(parent) = next.filter(|parent| seen.insert(parent.clone())) {
+        if next.is_none() || self.recorded(&session_stream(house, &session.id).to_string()).await?.is_some() {
+            return Ok(false);
+        }
+        self.log.refreshed().await.map_err(|error| unavailable(&error))?;
+        while let Some(parent) = next.filter(|parent| seen.len() < DEEPEST && seen.insert(parent.clone())) {
             if parent == session.id {
                 return Ok(true);
             }
@@ -257,6 +264,8 @@ pub struct Recorder<'a> {
     stream: StreamName,
     known: Known,
     moves: bool,
+    /// The file that is read, if it is not the one that the session names.
+    elsewhere: Option<Json>,
 }
 
 impl Recorder<'_> {
@@ -267,9 +276,18 @@ impl Recorder<'_> {
     }
 
     /// Leaves out what only says otherwise where the session is.
-    fn settled(&self, mut recording: Recording) -> Recording {
-        let known = self.known.session.as_ref().filter(|_| self.moves).map(|known| &known.source_agent);
-        recording.session = recording.session.filter(|given| known != Some(&given.source_agent));
+    fn settled(&mut self, mut recording: Recording) -> Recording {
+        let Some(known) = self.known.session.as_ref().filter(|_| self.moves) else { return recording };
+        let again = recording.session.take_if(|given| given.source_agent == known.source_agent);
+        if let Some(file) =
+            again.and_then(|session| file_of(&session.options)).filter(|file| file_of(&known.options).as_ref() != Some(file))
+        {
+            self.elsewhere = Some(file);
+        }
+        // Their places are counted by file, and the session names another.
+        if let Some(file) = &self.elsewhere {
+            recording.messages.iter_mut().for_each(|message| place(&mut message.options, file));
+        }
         recording
     }
 
@@ -278,12 +296,8 @@ impl Recorder<'_> {
         let (log, id) = (&self.sessions.log, recording.session_id.clone());
         let mut recording = self.settled(recording);
         let mut rows = decide(&self.known, &recording);
-        for (message, row) in recording.messages.iter_mut().zip(&mut rows.messages).filter(|(_, row)| **row == Row::New) {
-            if blobs::names_one(message) {
-                *row = Row::Refused(Refusal::Blob);
-            } else {
-                blobs::store(log, message).await?;
-            }
+        for (message, _) in recording.messages.iter_mut().zip(&rows.messages).filter(|(_, row)| **row == Row::New) {
+            blobs::store(log, message).await?;
         }
         let mut events = recording.into_events(&rows);
         for _ in 0..TRIES {
@@ -296,7 +310,7 @@ impl Recorder<'_> {
             }
             self.known = self.sessions.known(&self.stream).await?;
             let left = self.settled(Recording::of(id.clone(), events));
-            let again = decide(&self.known, &left);
+            let again = decide_stored(&self.known, &left);
             events = left.into_events(&again);
             rows.settle(again);
         }
@@ -309,6 +323,22 @@ impl Recorder<'_> {
                 self.known.add(event);
             }
         }
+    }
+}
+
+const SOURCE: &str = "source";
+const FILE: &str = "file";
+
+fn file_of(options: &Options) -> Option<Json> {
+    options.get(SOURCE)?.decode::<BTreeMap<String, Json>>().ok()?.remove(FILE)
+}
+
+/// Says where a message stands that does not say so itself.
+fn place(options: &mut Options, file: &Json) {
+    let Some(Ok(mut source)) = options.get(SOURCE).map(Json::decode::<BTreeMap<String, Json>>) else { return };
+    source.entry(FILE.to_owned()).or_insert_with(|| file.clone());
+    if let Ok(source) = Json::of(&source) {
+        options.insert(SOURCE.to_owned(), source);
     }
 }
 

@@ -119,6 +119,15 @@ impl Library {
         Ok(lineage.on(bases))
     }
 
+    /// How many sessions or threads hang on one.
+    async fn hanging(&self, id: &str) -> anyhow::Result<usize> {
+        let sessions = self.sessions.list(&self.house).await?;
+        let of_session = sessions.iter().filter(|it| it.parent_session_id.as_ref().is_some_and(|parent| parent.as_str() == id));
+        let threads = self.threads().await?;
+        let of_thread = threads.iter().filter(|it| it.parent_thread_id.as_ref().is_some_and(|parent| parent.as_str() == id));
+        Ok(of_session.count() + of_thread.count())
+    }
+
     /// What is not recorded, or comes again, ends it; restoring says so.
     async fn bases(
         &self,

@@ -301,7 +301,24 @@ async fn what_is_ingested_over_http_is_read_over_http_and_refused_rows_do_not_ho
             "text": "one more thing", "options": {} },
     ]});
     let (_, refused) = server.post(&site, "/v1/ingest", &told_late).await;
-    assert_eq!((&refused["unchanged"], &refused["refused"]), (&json!(0), &json!(2)), "{refused}");
+    assert_eq!(refused["results"][0]["status"], "unchanged", "{refused}");
+    assert_eq!(refused["results"][1]["status"], "refused", "{refused}");
+
+    // A message is there whole or not at all: what cannot be read may be a part of it.
+    let part = |id: &str| {
+        json!({ "kind": "part", "session_id": "g1", "message_id": "m1", "id": id, "type": "text", "provenance": "conversational",
+            "text": id })
+    };
+    let mut torn = json!({ "protocol_version": 1, "events": [
+        { "kind": "session", "id": "g1", "source_agent": "mine", "project": "/p", "created_at": "2026-01-01T00:00:00Z" },
+        { "kind": "message", "session_id": "g1", "id": "m1", "role": "user", "timestamp": "2026-01-01T00:00:01Z" },
+        part("p0"), "garbage", part("p2"),
+    ]});
+    let (_, refused) = server.post(&site, "/v1/ingest", &torn).await;
+    assert_eq!((&refused["new"], &refused["refused"]), (&json!(1), &json!(4)), "{refused}");
+    torn["events"][3] = part("p1");
+    let (_, mended) = server.post(&site, "/v1/ingest", &torn).await;
+    assert_eq!((&mended["new"], &mended["unchanged"]), (&json!(4), &json!(1)), "{mended}");
 
     // A sync beside the server waits until the server has fed the datasets.
     site.sync(&[]);

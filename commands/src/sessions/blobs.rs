@@ -36,11 +36,6 @@ fn files(message: &mut Message) -> Vec<&mut File> {
     }
 }
 
-/// Whether it claims to hold what another one was given: only the log says where a file's contents are.
-pub(super) fn names_one(message: &mut Message) -> bool {
-    files(message).iter().any(|file| matches!(&file.data, Data::Url(url) if url.starts_with(SCHEME)))
-}
-
 /// Base64 that would not come back as it is written stays where it is.
 pub(super) async fn store(log: &Log, message: &mut Message) -> Result<(), CommandError> {
     for file in files(message) {

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use events::session::{BodyRef, Content, Data, Incoherent, Message, MessageId, MessageRecorded, Recorded, Session, SessionId};
+use events::session::{
+    BodyRef, Content, Data, Incoherent, Message, MessageId, MessageRecorded, PartId, Recorded, Session, SessionId,
+};
 use events::{Event, SessionEvent};
 
 use super::blobs::SCHEME;
 
 /// What becomes of a message that is told again with more parts, or fewer.
-pub const OTHER: &str = "recorded with other parts, which stay as they are";
+pub const OTHER: &str = "recorded without some of these parts, and stays as it is";
 
 /// Bytes of one message with its parts, less what its files hold.
 const MESSAGE_MAX: usize = 64 << 20;
@@ -28,7 +30,7 @@ pub struct Recording {
 pub struct Known {
     pub session: Option<Session>,
     /// With what their parts are called.
-    messages: HashMap<MessageId, u64>,
+    messages: HashMap<MessageId, Box<[u64]>>,
     /// `None`: no such stream.
     pub tail: Option<u64>,
 }
@@ -56,8 +58,8 @@ pub struct Rows {
 pub enum Row {
     New,
     Unchanged,
-    /// It was recorded with other parts, and stays so.
-    Other,
+    /// It was recorded without these parts, and stays so.
+    Other(Vec<PartId>),
     Refused(Refusal),
 }
 
@@ -81,7 +83,7 @@ impl Rows {
     pub fn refusals(&self) -> BTreeMap<String, u64> {
         let told = |row: &Row| match row {
             Row::New | Row::Unchanged => None,
-            Row::Other => Some(OTHER.to_owned()),
+            Row::Other(_) => Some(OTHER.to_owned()),
             Row::Refused(refusal) => Some(refusal.to_string()),
         };
         let mut refusals = BTreeMap::new();
@@ -106,20 +108,34 @@ impl Rows {
 
 #[must_use]
 pub fn decide(known: &Known, recording: &Recording) -> Rows {
+    rows(known, recording, names_blob)
+}
+
+/// Of what is left, after the contents of its files were put into the log.
+pub(super) fn decide_stored(known: &Known, recording: &Recording) -> Rows {
+    rows(known, recording, |_| false)
+}
+
+fn rows(known: &Known, recording: &Recording, names_blob: fn(&Message) -> bool) -> Rows {
     let session = session_row(known, recording);
-    let mut given: HashMap<MessageId, u64> = HashMap::new();
+    let mut given: HashMap<MessageId, Box<[u64]>> = HashMap::new();
     let mut message_row = |message: &Message| {
         if let Row::Refused(refusal) = &session {
             return Row::Refused(refusal.clone());
         }
-        let parts = parts(message);
         if let Some(recorded) = known.messages.get(&message.id).or_else(|| given.get(&message.id)) {
-            return if *recorded == parts { Row::Unchanged } else { Row::Other };
+            let parts = message.parts();
+            let new = parts.iter().filter(|part| !recorded.contains(&name(part.id)));
+            let new: Vec<PartId> = new.map(|part| part.id.clone()).collect();
+            return if new.is_empty() { Row::Unchanged } else { Row::Other(new) };
         }
-        given.insert(message.id.clone(), parts);
         match size(message) {
             size if size > MESSAGE_MAX => Row::Refused(Refusal::TooLarge(size)),
-            _ => Row::New,
+            _ if names_blob(message) => Row::Refused(Refusal::Blob),
+            _ => {
+                given.insert(message.id.clone(), parts(message));
+                Row::New
+            }
         }
     };
     let messages = recording.messages.iter().map(&mut message_row).collect();
@@ -162,10 +178,21 @@ fn session_row(known: &Known, recording: &Recording) -> Row {
     }
 }
 
-fn parts(message: &Message) -> u64 {
+/// What its parts are called, in short.
+fn parts(message: &Message) -> Box<[u64]> {
+    message.parts().iter().map(|part| name(part.id)).collect()
+}
+
+fn name(part: &PartId) -> u64 {
     let mut hasher = DefaultHasher::new();
-    message.parts().iter().for_each(|part| part.id.hash(&mut hasher));
+    part.hash(&mut hasher);
     hasher.finish()
+}
+
+/// Whether it claims to hold what another one was given: only the log says where a file's contents are.
+fn names_blob(message: &Message) -> bool {
+    let named = |data: &Data| matches!(data, Data::Url(url) if url.starts_with(SCHEME));
+    message.parts().iter().any(|part| matches!(part.body, BodyRef::File(file) if named(&file.data)))
 }
 
 /// Close enough: the texts and values that make a message large.

@@ -118,3 +118,42 @@ async fn a_house_lists_its_own_sessions_only() {
     assert_eq!(sessions.list(&HouseId::new("h-1-2").unwrap()).await.unwrap().len(), 0);
     assert_eq!(sessions.list(&HouseId::new("h").unwrap()).await.unwrap(), [session("p")]);
 }
+
+#[tokio::test]
+async fn parts_that_come_late_are_told_and_a_message_told_again_with_fewer_is_the_same() {
+    let (log, sessions) = sessions().await;
+    let more = |ids: &[&str]| {
+        let mut message = message("a", "1");
+        let events::session::Content::User(parts) = &mut message.content else { panic!("a user's message") };
+        let first = parts[0].clone();
+        *parts = ids.iter().map(|id| events::session::Part { id: id.parse().unwrap(), ..first.clone() }).collect();
+        message
+    };
+    sessions.record(&house(), recording(vec![more(&["0", "1"])])).await.unwrap();
+    let at = log.position();
+    let rows = sessions.record(&house(), recording(vec![more(&["1"])])).await.unwrap().rows;
+    assert_eq!(rows.messages, [Row::Unchanged]);
+    let rows = sessions.record(&house(), recording(vec![more(&["0", "1", "2"])])).await.unwrap().rows;
+    assert_eq!((rows.messages.as_slice(), log.position()), ([Row::Other(vec!["2".parse().unwrap()])].as_slice(), at));
+}
+
+#[tokio::test]
+async fn a_session_that_goes_on_in_another_file_and_project_keeps_its_own_and_says_where_the_rest_stands() {
+    let (_, sessions) = sessions().await;
+    let from = |file: &str, project: &str, id: &str| {
+        let source = |text: String| events::Json::parse(&text).unwrap();
+        let mut session = session(project);
+        session.options.insert("source".into(), source(format!(r#"{{"file":"{file}"}}"#)));
+        let mut message = message(id, id);
+        message.options.insert("source".into(), source(r#"{"n":0}"#.to_owned()));
+        Recording { session_id: stored_id(), session: Some(session), messages: vec![message] }
+    };
+    for (file, project, id) in [("a", "p", "1"), ("b", "q", "2")] {
+        let mut recorder = sessions.recorder(&house(), &stored_id()).await.unwrap().moving();
+        assert_eq!(recorder.record(from(file, project, id)).await.unwrap().rows.messages, [Row::New]);
+    }
+    let (stored, messages) = sessions.read(&house(), &stored_id()).await.unwrap().unwrap();
+    assert_eq!(stored.project, "p");
+    let places: Vec<_> = messages.iter().map(|it| it.options["source"].get().to_owned()).collect();
+    assert_eq!(places, [r#"{"n":0}"#, r#"{"file":"b","n":0}"#]);
+}

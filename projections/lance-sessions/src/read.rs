@@ -188,10 +188,14 @@ impl Datasets {
     async fn scan(&self, house: &HouseId, table: Table) -> Result<Option<Scanner>, Fault> {
         let Some(substrate) = self.serving()? else { return Ok(None) };
         let scanner = substrate.scan(house, table).await?;
-        if scanner.is_none() {
-            copies::missed(&substrate, house, table)?;
+        match scanner {
+            Some(scanner) => Ok(Some(scanner)),
+            // Its feeder may just have made it.
+            None => match copies::missed(&substrate, house, table) {
+                Ok(()) => Ok(None),
+                Err(gone) => substrate.scan(house, table).await?.map(Some).ok_or(gone),
+            },
         }
-        Ok(scanner)
     }
 
     pub async fn session(&self, house: &HouseId, id: &SessionId) -> Result<Option<Session>, Fault> {

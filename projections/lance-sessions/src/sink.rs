@@ -32,7 +32,7 @@ pub struct SessionsSink {
     marks: HashMap<(HouseId, Table), u64>,
     /// Tables that have rows.
     filled: HashSet<(HouseId, Table)>,
-    /// Whether there are more tables than the state tells of.
+    /// Whether there may be more tables than the state tells of.
     grown: bool,
 }
 
@@ -45,7 +45,7 @@ struct Rows {
 
 impl SessionsSink {
     pub(crate) fn new(substrate: Arc<Substrate>, log: Log) -> Self {
-        Self { substrate, source: Source::new(log), claim: None, marks: HashMap::new(), filled: HashSet::new(), grown: false }
+        Self { substrate, source: Source::new(log), claim: None, marks: HashMap::new(), filled: HashSet::new(), grown: true }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -168,10 +168,12 @@ impl Sink<Change> for SessionsSink {
             locks::sync_all(self.substrate.directory()).await?;
         }
         let mut state = self.state()?.stopped(None).at(&span.to);
-        if std::mem::take(&mut self.grown) {
+        if self.grown {
             state = state.with_tables(self.substrate.tables()?);
         }
-        Ok(write_state(self.substrate.directory(), &state)?)
+        write_state(self.substrate.directory(), &state)?;
+        self.grown = false;
+        Ok(())
     }
 
     async fn stopped(&mut self, why: &str) -> Result<(), SinkError> {

@@ -26,7 +26,7 @@ pub(super) use taking::{Taken, check, take};
 const VERSION: u32 = 1;
 const LEVEL: i32 = 6;
 /// Bytes of a line: a message with everything its files hold.
-const LINE_MAX: u64 = 256 << 20;
+const LINE_MAX: u64 = 1 << 30;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

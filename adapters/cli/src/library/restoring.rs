@@ -41,10 +41,13 @@ pub(super) async fn resume(args: Resume, config: &Config, json: bool) -> anyhow:
 async fn make(session: &str, alone: bool, house: Option<&str>, codec: &Codec, config: &Config) -> anyhow::Result<Restored> {
     let library = Library::open(config, house).await?;
     let lineage = library.lineage(session, alone).await;
+    let left = if alone { library.hanging(session).await } else { Ok(0) };
     library.close().await;
     let directory = std::env::current_dir().context("the working directory")?;
     let place = Place { directory: directory.to_string_lossy().into_owned() };
-    codecs::restore::restore(codec, &lineage?, &place).map_err(|error| Refused(error.to_string()).into())
+    let mut restored = codecs::restore::restore(codec, &lineage?, &place).map_err(|error| Refused(error.to_string()))?;
+    (0..left?).for_each(|_| restored.report.drop("session that hangs on it"));
+    Ok(restored)
 }
 
 /// Nothing is written unless everything can be: no file is ever overwritten. Rows go into a database that is there, beside its own.

@@ -42,6 +42,9 @@ pub(super) struct Counts {
     unchanged: u64,
     pub(super) refused: u64,
     faults: u64,
+    /// Something could not be read, or was refused, and may be had another time.
+    #[serde(skip)]
+    unsettled: bool,
 }
 
 impl Counts {
@@ -67,10 +70,15 @@ impl Counts {
         for row in &rows.messages {
             match row {
                 Row::New => self.new_messages += 1,
-                Row::Unchanged | Row::Other => self.unchanged += 1,
-                Row::Refused(_) => self.refused += 1,
+                Row::Unchanged => self.unchanged += 1,
+                Row::Other(_) => self.refused += 1,
+                Row::Refused(_) => {
+                    self.refused += 1;
+                    self.unsettled = true;
+                }
             }
         }
+        self.unsettled |= matches!(rows.session, Row::Refused(_));
     }
 }
 
@@ -130,10 +138,10 @@ async fn import_clients(library: &Arc<Library>, args: &Sync, config: &Config) ->
     let scope = format!("{:032x} {}", library.log.cluster().id(), library.house);
     let mut cache = Cache::load(&config.data_dir.join("sync-cache"), &scope, library.log.position());
     let mut summary = Summary::new();
-    let bundles = found(args)?;
+    let mut complaints = Vec::new();
+    let bundles = found(args, &mut complaints)?;
     let bar = progress("importing", bundles.len() as u64);
     let mut work: JoinSet<anyhow::Result<Finished>> = JoinSet::new();
-    let mut complaints = Vec::new();
     let room = Room::new()?;
     for (codec, bundle) in bundles {
         let name = cache::name(codec, &bundle);
@@ -160,7 +168,7 @@ async fn import_clients(library: &Arc<Library>, args: &Sync, config: &Config) ->
     Ok((summary, complaints))
 }
 
-fn found(args: &Sync) -> anyhow::Result<Vec<(&'static Codec, Bundle)>> {
+fn found(args: &Sync, complaints: &mut Vec<String>) -> anyhow::Result<Vec<(&'static Codec, Bundle)>> {
     let clients: Vec<&'static Codec> = if args.client.is_empty() {
         CODECS.iter().collect()
     } else {
@@ -175,8 +183,10 @@ fn found(args: &Sync) -> anyhow::Result<Vec<(&'static Codec, Bundle)>> {
             (None, None) => Vec::new(),
         };
         for root in roots {
-            let found = codec.parse.discover(&root).with_context(|| format!("{}: {}", codec.origin, root.display()))?;
-            bundles.extend(found.into_iter().map(|bundle| (codec, bundle)));
+            match codec.parse.discover(&root) {
+                Ok(found) => bundles.extend(found.into_iter().map(|bundle| (codec, bundle))),
+                Err(error) => complaints.push(format!("{}: {} cannot be read: {error}", codec.origin, root.display())),
+            }
         }
     }
     Ok(bundles)
@@ -194,8 +204,7 @@ async fn finished(
     let Some(done) = work.join_next().await else { return Ok(()) };
     let (origin, name, mark, counts, position, faults) = done.context("an import ended early")??;
     summary.entry(origin.to_owned()).or_default().add(&counts);
-    // What was refused may be taken another time.
-    if counts.refused == 0 {
+    if !counts.unsettled {
         cache.remember(name, mark, &counts, position);
     }
     complaints.extend(faults);

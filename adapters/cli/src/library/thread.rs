@@ -38,7 +38,7 @@ impl Library {
         Ok(Some(Lineage::new(session, messages, children).map_err(|error| Refused(error.to_string()))?))
     }
 
-    async fn threads(&self) -> anyhow::Result<Vec<threads::Created>> {
+    pub(super) async fn threads(&self) -> anyhow::Result<Vec<threads::Created>> {
         let mut all = Vec::new();
         for name in self.log.stream_names("arbe-thread-") {
             if let Some(StreamName::Thread(id)) = StreamName::parse(&name) {

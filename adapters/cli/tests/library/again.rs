@@ -132,12 +132,20 @@ fn two_files_of_one_session_are_one_session_wherever_they_say_it_is() {
     library.write(".pi/agent/sessions/--a--/2026-01-01T00-00-00-000Z_twin.jsonl", file("/srv/a", 0..4));
     library.write(".pi/agent/sessions/--b--/2026-01-01T00-00-00-000Z_twin.jsonl", file("/srv/b", 4..9));
     let (first, said) = library.sync("pi");
-    assert_eq!((&first["new_sessions"], &first["refused"]), (&json!(1), &json!(0)), "{said}");
+    assert_eq!((&first["new_messages"], &first["refused"]), (&json!(10), &json!(0)), "{said}");
     let (again, _) = library.sync("pi");
     assert_eq!((&again["new_messages"], &again["refused"]), (&json!(0), &json!(0)));
     let records = library.records();
     library.json(&["sync", "--all"]);
     assert_eq!(library.records(), records, "nothing was left out");
+    let out = library.directory.path().join("out");
+    let told = &library.json(&["restore", "twin", "--to", "pi", "--dir", out.to_str().unwrap()])[0];
+    let lines = |file: &Value| std::fs::read_to_string(file.as_str().unwrap()).unwrap().lines().count();
+    let files = told["files"].as_array().unwrap();
+    assert_eq!(files.iter().map(lines).sum::<usize>(), 10, "{told}");
+    let originals = [file("/srv/a", 0..4), file("/srv/b", 4..9)];
+    let whole = |path: &Value| originals.contains(&std::fs::read_to_string(path.as_str().unwrap()).unwrap());
+    assert!(files.iter().any(whole), "the file that the session names is as it was");
 }
 
 /// A log that was put back to an earlier state has not seen what came after.

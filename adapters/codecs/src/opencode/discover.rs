@@ -67,7 +67,10 @@ pub(super) fn bundles(root: &Path) -> io::Result<Vec<Bundle>> {
         bundles.push(Bundle { root: root.to_owned(), files });
     }
     bundles.extend(tree.unread.iter().map(|file| Bundle { root: root.to_owned(), files: vec![file.clone()] }));
-    bundles.extend(tree.bundles(root, &moved));
+    // A message is recorded once: what may be lacking a part waits until all of it can be read.
+    if tree.unread.is_empty() {
+        bundles.extend(tree.bundles(root, &moved));
+    }
     if bundles.is_empty() && !root.join("storage").exists() && !root.join("project").exists() {
         bundles = exports(root)?;
     }

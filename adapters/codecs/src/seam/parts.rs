@@ -153,7 +153,7 @@ impl<B: Body> Parts<B> {
             Some(((_, place), others)) => {
                 let at = record.location();
                 let (whole, cut) = record.place();
-                self.cuts.push((at, cut));
+                self.cuts.extend((cut > 0).then_some((at, cut)));
                 let hole = std::mem::replace(place, whole);
                 place.extend(hole);
                 for (back, (_, place)) in others.iter_mut().enumerate() {

@@ -59,17 +59,6 @@ impl Outcome {
     }
 }
 
-impl From<&Row> for Outcome {
-    fn from(row: &Row) -> Self {
-        match row {
-            Row::New => Self::New,
-            Row::Unchanged => Self::Unchanged,
-            Row::Other => Self::refused(&PondError::invalid(format!("the message is {OTHER}"))),
-            Row::Refused(refusal) => Self::refused(&PondError::invalid(refusal.to_string())),
-        }
-    }
-}
-
 /// A message that is being put together from events.
 struct Draft {
     fields: BTreeMap<String, Json>,
@@ -108,8 +97,11 @@ pub(super) async fn ingest(
     }
     let mut batch = Batch { groups: Vec::new(), outcomes: vec![None; events.len()] };
     for (index, event) in events.into_iter().enumerate() {
-        let fields = event.decode().map_err(|_| PondError::invalid("an event is an object"));
-        if let Err(error) = fields.and_then(|fields| batch.take(index, fields)) {
+        let taken = match event.decode() {
+            Ok(fields) => batch.take(index, fields),
+            Err(_) => Err(batch.spoilt("an event is an object")),
+        };
+        if let Err(error) = taken {
             batch.outcomes[index] = Some(Outcome::refused(&error));
         }
     }
@@ -159,7 +151,8 @@ fn of<T: serde::de::DeserializeOwned>(fields: &BTreeMap<String, Json>) -> Result
 
 impl Batch {
     fn take(&mut self, index: usize, mut event: BTreeMap<String, Json>) -> Result<(), PondError> {
-        match taken(&mut event, "kind")?.as_str() {
+        let kind = taken(&mut event, "kind").map_err(|error| self.spoilt(error.message))?;
+        match kind.as_str() {
             "session" => {
                 let session: Session = of(&event)?;
                 self.groups.push(Group { id: session.id.clone(), session: Some((index, session)), messages: Vec::new() });
@@ -186,7 +179,8 @@ impl Batch {
                 }
             }
             "part" => {
-                let (session, message) = (taken(&mut event, "session_id")?, taken(&mut event, "message_id")?);
+                let named = taken(&mut event, "session_id").and_then(|session| Ok((session, taken(&mut event, "message_id")?)));
+                let (session, message) = named.map_err(|error| self.spoilt(error.message))?;
                 let last = self.groups.last_mut().filter(|group| group.id.as_str() == session);
                 if let Some(draft) = last.and_then(|group| group.messages.last_mut()).filter(|draft| draft.is(&message)) {
                     draft.parts.push(Json::of(&event).map_err(|error| PondError::invalid(error.to_string()))?);
@@ -201,9 +195,17 @@ impl Batch {
                 }
                 return Err(error);
             }
-            other => return Err(PondError::invalid(format!("no event has the kind {other:?}"))),
+            other => return Err(self.spoilt(format!("no event has the kind {other:?}"))),
         }
         Ok(())
+    }
+
+    /// What may have been a part of the message before leaves that without it, and so out.
+    fn spoilt(&mut self, why: impl Into<String>) -> PondError {
+        if let Some(draft) = self.groups.last_mut().and_then(|group| group.messages.last_mut()) {
+            draft.broken.get_or_insert_with(|| PondError::invalid("what follows it cannot be read, and may be a part of it"));
+        }
+        PondError::invalid(why)
     }
 
     /// Returns the position up to which it is written.
@@ -223,9 +225,9 @@ impl Batch {
         let recorded = sessions.record(house, Recording { session_id: id, session, messages: good }).await;
         match recorded {
             Ok(recorded) => {
-                self.settle(at.as_slice(), &Outcome::from(&recorded.rows.session));
+                self.settle(at.as_slice(), &session_outcome(&recorded.rows.session));
                 for (draft, row) in drafts.iter().zip(&recorded.rows.messages) {
-                    self.settle(&draft.events, &Outcome::from(row));
+                    self.settle_message(draft, row);
                 }
                 recorded.position
             }
@@ -236,6 +238,26 @@ impl Batch {
                 0
             }
         }
+    }
+
+    /// Of a message that was recorded without some of its parts, those are refused and the rest is as it was.
+    fn settle_message(&mut self, draft: &Draft, row: &Row) {
+        let outcome = match row {
+            Row::New => Outcome::New,
+            Row::Unchanged => Outcome::Unchanged,
+            Row::Refused(refusal) => Outcome::refused(&PondError::invalid(refusal.to_string())),
+            Row::Other(new) => {
+                let refused = Outcome::refused(&PondError::invalid(format!("the message is {OTHER}")));
+                let told = draft.events.len() - 1;
+                let (inline, following) = draft.parts.split_at(draft.parts.len() - told);
+                let is_new = |part: &Json| id_of(part).is_some_and(|id| new.iter().any(|it| it.as_str() == id));
+                for (event, part) in draft.events[1..].iter().zip(following) {
+                    self.settle(&[*event], if is_new(part) { &refused } else { &Outcome::Unchanged });
+                }
+                if inline.iter().any(is_new) { refused } else { Outcome::Unchanged }
+            }
+        };
+        self.settle(&draft.events, &outcome);
     }
 
     fn refuse(&mut self, group: &Group, error: &PondError) {
@@ -250,6 +272,18 @@ impl Batch {
             self.outcomes[*event].get_or_insert_with(|| outcome.clone());
         }
     }
+}
+
+fn session_outcome(row: &Row) -> Outcome {
+    match row {
+        Row::New => Outcome::New,
+        Row::Unchanged | Row::Other(_) => Outcome::Unchanged,
+        Row::Refused(refusal) => Outcome::refused(&PondError::invalid(refusal.to_string())),
+    }
+}
+
+fn id_of(part: &Json) -> Option<String> {
+    part.decode::<BTreeMap<String, Json>>().ok()?.get("id")?.decode().ok()
 }
 
 fn message(draft: &Draft) -> Result<Message, PondError> {

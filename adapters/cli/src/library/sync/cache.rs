@@ -16,7 +16,7 @@ use super::Counts;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark(String);
 
-type Seen = BTreeMap<String, (Mark, [u64; 4], u64)>;
+type Seen = BTreeMap<String, (Mark, [u64; 5], u64)>;
 
 /// A file of lines: whose it is, then what was seen, the last word of each counting. A run writes the lines of what it read.
 #[derive(Debug)]
@@ -78,15 +78,16 @@ impl Cache {
     }
 
     pub(super) fn unchanged(&self, name: &str, mark: &Mark) -> Option<Counts> {
-        let known = |(seen, _, position): &&(Mark, [u64; 4], u64)| seen == mark && *position <= self.position;
-        let (_, [sessions, messages, parts, faults], _) = self.seen.get(name).filter(known)?;
+        let known = |(seen, _, position): &&(Mark, [u64; 5], u64)| seen == mark && *position <= self.position;
+        let (_, [sessions, messages, parts, refused, faults], _) = self.seen.get(name).filter(known)?;
         let counts = Counts { bundles: 1, skipped: 1, sessions: *sessions, messages: *messages, ..Counts::default() };
-        Some(Counts { parts: *parts, faults: *faults, unchanged: *messages, ..counts })
+        let unchanged = messages.saturating_sub(*refused);
+        Some(Counts { parts: *parts, refused: *refused, faults: *faults, unchanged, ..counts })
     }
 
     /// When the log had come to `position`.
     pub(super) fn remember(&mut self, name: String, mark: Mark, counts: &Counts, position: u64) {
-        let seen = (mark, [counts.sessions, counts.messages, counts.parts, counts.faults], position);
+        let seen = (mark, [counts.sessions, counts.messages, counts.parts, counts.refused, counts.faults], position);
         self.news.push(line(&name, &seen));
         self.seen.insert(name, seen);
     }
@@ -119,6 +120,6 @@ impl Cache {
     }
 }
 
-fn line(name: &str, (mark, counts, position): &(Mark, [u64; 4], u64)) -> String {
+fn line(name: &str, (mark, counts, position): &(Mark, [u64; 5], u64)) -> String {
     serde_json::json!([name, mark, counts, position]).to_string() + "\n"
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use codecs::fault::Fault;
+use codecs::fault::{Fault, What};
 use codecs::registry::Codec;
 use codecs::seam::Parsed;
 use codecs::source::{Bundle, LINE_MAX};
@@ -116,6 +116,7 @@ pub(super) async fn import(
     }
     let faults = parsing.await.context("parsing ended early")??;
     counts.faults += faults.len() as u64;
+    counts.unsettled |= faults.iter().any(|fault| matches!(fault.what, What::Unreadable(_)));
     Ok((counts, faults.iter().map(ToString::to_string).chain(complaints.told()).collect()))
 }
 
