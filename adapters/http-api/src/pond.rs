@@ -148,7 +148,14 @@ impl App {
         }
         let bytes = self.body(body).await.map_err(|error| match error {
             Error::TooLarge { .. } | Error::BrokenBody | Error::SlowBody => PondError::invalid(error.to_string()),
-            error => PondError::new(Code::StorageUnavailable, error.to_string()),
+            Error::Bad(_)
+            | Error::Unauthorized
+            | Error::Platform
+            | Error::NoRoute
+            | Error::Method
+            | Error::NoLonger
+            | Error::Submit(_)
+            | Error::Read(_) => PondError::new(Code::StorageUnavailable, error.to_string()),
         })?;
         // A newer protocol may have other fields; that it is newer is what its client has to hear.
         if let Ok(Versioned { protocol_version }) = serde_json::from_slice(&bytes) {

@@ -307,6 +307,9 @@ fn told(error: &CommandError) -> PondError {
             Code::StorageUnavailable,
             format!("whether it was written is not known: {why}; a repetition is harmless"),
         ),
-        error => PondError::new(Code::StorageUnavailable, error.to_string()),
+        CommandError::Rejected(_)
+        | CommandError::IdempotencyKeyReused
+        | CommandError::Unavailable(_)
+        | CommandError::Stopped(_) => PondError::new(Code::StorageUnavailable, error.to_string()),
     }
 }

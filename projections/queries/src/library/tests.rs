@@ -24,9 +24,9 @@ fn shelf(bytes: usize) -> Shelf {
         id: MessageId::new(&format!("m{n}")).unwrap(),
         seq: n + 1,
         timestamp: "2026-01-01T00:00:00Z".parse().unwrap(),
-        role: if n % 2 == 0 { Role::User } else { Role::Tool },
+        role: if n.is_multiple_of(2) { Role::User } else { Role::Tool },
         content: None,
-        text: (n % 2 == 0).then(|| text.clone()),
+        text: n.is_multiple_of(2).then(|| text.clone()),
         options: Json::parse(r#"{"n":1.00}"#).unwrap(),
     };
     let part = |n: u64, of: u64| StoredPart {
