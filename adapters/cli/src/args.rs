@@ -18,7 +18,7 @@ pub(crate) use platform::*;
 pub(crate) use sandboxes::*;
 pub(crate) use server::{CopyVerb, Database, Projections, Rebuild, Serve, Verify};
 pub(crate) use threads::*;
-pub(crate) use values::Until;
+pub(crate) use values::{Moment, Until};
 
 /// Threads that people and coding agents share: durable logs on object storage.
 #[derive(Debug, Parser)]
@@ -52,6 +52,34 @@ pub(crate) struct Common {
     /// How it is logged: human or json
     #[arg(long, global = true, help_heading = "Everywhere", env = "ARBE_LOG_FORMAT", value_name = "FORMAT")]
     pub(crate) log_format: Option<crate::config::LogFormat>,
+    #[command(flatten)]
+    pub(crate) meaning: Meaning,
+}
+
+/// Search by meaning. Off unless a model is named.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub(crate) struct Meaning {
+    /// The model that makes vectors of texts: a directory with its files, or its id on the hub
+    #[arg(long, global = true, help_heading = "Search by meaning", env = "ARBE_EMBED_MODEL", value_name = "MODEL")]
+    pub(crate) embed_model: Option<String>,
+    /// Where models are fetched from [default: https://huggingface.co]
+    #[arg(long, global = true, help_heading = "Search by meaning", env = "ARBE_EMBED_HUB", value_name = "URL")]
+    pub(crate) embed_hub: Option<String>,
+    /// What the model wants before a question, such as `query: `
+    #[arg(long, global = true, help_heading = "Search by meaning", env = "ARBE_EMBED_QUERY_PREFIX", value_name = "TEXT")]
+    pub(crate) embed_query_prefix: Option<String>,
+    /// What the model wants before a text, such as `passage: `
+    #[arg(long, global = true, help_heading = "Search by meaning", env = "ARBE_EMBED_DOCUMENT_PREFIX", value_name = "TEXT")]
+    pub(crate) embed_document_prefix: Option<String>,
+    /// Tokens of a text that are looked at, at most as many as the model takes
+    #[arg(long, global = true, help_heading = "Search by meaning", env = "ARBE_EMBED_MAX_TOKENS", value_name = "N")]
+    pub(crate) embed_max_tokens: Option<usize>,
+    /// Parts of the index of vectors that are searched [default: 16]
+    #[arg(long, global = true, help_heading = "Search by meaning", env = "ARBE_SEARCH_NPROBES", value_name = "N")]
+    pub(crate) search_nprobes: Option<usize>,
+    /// Candidates of that index that are compared exactly, as a multiple of those asked for [default: 5]
+    #[arg(long, global = true, help_heading = "Search by meaning", env = "ARBE_SEARCH_REFINE", value_name = "N")]
+    pub(crate) search_refine: Option<u32>,
 }
 
 #[derive(Debug, Subcommand)]

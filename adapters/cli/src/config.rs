@@ -11,7 +11,7 @@ use event_log::StoreUrl;
 use serde::Deserialize;
 use url::Url;
 
-use crate::args::{Args, Serve, Verb};
+use crate::args::{Args, Meaning, Serve, Verb};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -46,6 +46,13 @@ struct File {
     url: Option<String>,
     token: Option<String>,
     house: Option<String>,
+    embed_model: Option<String>,
+    embed_hub: Option<String>,
+    embed_query_prefix: Option<String>,
+    embed_document_prefix: Option<String>,
+    embed_max_tokens: Option<usize>,
+    search_nprobes: Option<usize>,
+    search_refine: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -74,8 +81,12 @@ pub(crate) struct Config {
     pub(crate) url: Option<String>,
     pub(crate) token: Option<String>,
     pub(crate) house: Option<String>,
+    /// `None`: search compares words only, and no model is loaded.
+    pub(crate) embedding: Option<embedders::Options>,
+    pub(crate) tuning: lance_sessions::Tuning,
 }
 
+const HUB: &str = "https://huggingface.co";
 const LISTEN: &str = "127.0.0.1:4437";
 const LONG_POLL_MAX: Duration = Duration::from_secs(3_600);
 const MEMORY_MIB_MAX: usize = 1 << 20;
@@ -93,7 +104,7 @@ impl Config {
             if let Verb::Serve(serve) = &args.verb { (*serve.clone(), "info") } else { (Serve::default(), "warn") };
         let (auth, database) = (serve.auth, args.verb.database().cloned().unwrap_or_default());
         let remote = args.verb.remote().cloned().unwrap_or_default();
-        let data_dir = match common.data_dir.clone().or(file.data_dir) {
+        let data_dir = match common.data_dir.clone().or_else(|| file.data_dir.clone()) {
             Some(given) => absolute(&given)?,
             None => absolute(&xdg("XDG_DATA_HOME", ".local/share")?.join("arbe"))?,
         };
@@ -102,6 +113,8 @@ impl Config {
             (None, Some(url)) => url.parse()?,
             (None, None) => StoreUrl::File(data_dir.join("log")),
         };
+        let embedding = embedding(&common.meaning, &file, &data_dir)?;
+        let tuning = tuning(&common.meaning, &file)?;
         let config = Self {
             data_dir,
             store,
@@ -129,6 +142,8 @@ impl Config {
             url: not_empty("the server's URL", remote.url.or(file.url))?,
             token: not_empty("the token", remote.token.or(file.token))?,
             house: remote.house.or(file.house),
+            embedding,
+            tuning,
         };
         config.check_issuer()?;
         Ok(config)
@@ -146,6 +161,34 @@ impl Config {
             (Some(_), None) | (None, Some(_) | None) => Ok(()),
         }
     }
+}
+
+fn embedding(flags: &Meaning, file: &File, data_dir: &Path) -> anyhow::Result<Option<embedders::Options>> {
+    let either = |flag: &Option<String>, file: &Option<String>| flag.clone().or_else(|| file.clone());
+    let hub = http_url("embed_hub", either(&flags.embed_hub, &file.embed_hub))?.unwrap_or_else(|| HUB.into());
+    let max_tokens = flags.embed_max_tokens.or(file.embed_max_tokens);
+    if max_tokens == Some(0) {
+        bail!("embed_max_tokens is at least 1");
+    }
+    let model = not_empty("the embedding model", either(&flags.embed_model, &file.embed_model))?;
+    Ok(model.map(|model| embedders::Options {
+        model,
+        models: data_dir.join("models"),
+        hub: hub.trim_end_matches('/').to_owned(),
+        query_prefix: either(&flags.embed_query_prefix, &file.embed_query_prefix).unwrap_or_default(),
+        document_prefix: either(&flags.embed_document_prefix, &file.embed_document_prefix).unwrap_or_default(),
+        max_tokens,
+    }))
+}
+
+fn tuning(flags: &Meaning, file: &File) -> anyhow::Result<lance_sessions::Tuning> {
+    let default = lance_sessions::Tuning::default();
+    let nprobes = flags.search_nprobes.or(file.search_nprobes).unwrap_or(default.nprobes);
+    let refine = flags.search_refine.or(file.search_refine).unwrap_or(default.refine);
+    if nprobes == 0 || refine == 0 {
+        bail!("search_nprobes and search_refine are at least 1");
+    }
+    Ok(lance_sessions::Tuning { nprobes, refine })
 }
 
 fn address(given: Option<String>) -> anyhow::Result<String> {

@@ -1,6 +1,7 @@
 //! Where the datasets of sessions are, and what reads them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -13,6 +14,7 @@ use projector::Watermark;
 use queries::library::{Code, Library, PondError, StoredMessage, StoredPart, Which};
 
 use crate::config::Config;
+use crate::seeker::Model;
 
 const DIRECTORY: &str = "lance";
 /// How long a request waits for what was just written.
@@ -20,6 +22,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn open(config: &Config, log: &Log) -> Result<Datasets, DatasetError> {
     Datasets::open(&config.data_dir.join(DIRECTORY), log.clone())
+}
+
+/// With vectors of a model, if there is one.
+pub(crate) fn open_with(config: &Config, log: &Log, model: Option<&Model>) -> Result<Datasets, DatasetError> {
+    let datasets = open(config, log)?;
+    Ok(match model {
+        Some(model) => datasets.with_vectors(Arc::new(model.clone())),
+        None => datasets,
+    })
 }
 
 /// The datasets as the API reads them.
@@ -37,7 +48,7 @@ impl Shelf {
     }
 }
 
-fn told(error: DatasetError) -> PondError {
+pub(crate) fn told(error: DatasetError) -> PondError {
     match error {
         DatasetError::Conflict { .. } => PondError::new(Code::Conflict, error.to_string()),
         DatasetError::Damaged(_) => {
@@ -67,6 +78,29 @@ fn part(row: lance_sessions::Part) -> Result<StoredPart, PondError> {
     let url = variant.get("data_kind").is_some_and(|kind| kind.get() == "\"url\"");
     let data = data.map(|data| (if url { "url" } else { "data" }, data));
     Ok(StoredPart { message_id, id, ordinal, kind, provenance, variant, data, options })
+}
+
+/// Waits until a read model holds everything up to a position of the log.
+pub(crate) async fn reached(
+    log: &Log,
+    watermark: Option<Watermark>,
+    position: u64,
+    patience: Duration,
+    what: &str,
+) -> Result<(), PondError> {
+    let Some(mut watermark) = watermark else { return Ok(()) };
+    if position > log.position() {
+        let known = log.refreshed().await;
+        known.map_err(|error| PondError::new(Code::StorageUnavailable, format!("the log: {error}")))?;
+    }
+    if position > log.position() {
+        return Err(PondError::invalid("min_position is beyond the end of the log"));
+    }
+    if watermark.reached(position, patience).await {
+        return Ok(());
+    }
+    let message = format!("{what} is at position {}, before {position}; try again", watermark.position());
+    Err(PondError::new(Code::StorageUnavailable, message))
 }
 
 #[async_trait::async_trait]
@@ -99,19 +133,7 @@ impl Library for Shelf {
     }
 
     async fn reached(&self, position: u64) -> Result<(), PondError> {
-        let Some(mut watermark) = self.watermark.clone() else { return Ok(()) };
-        if position > self.log.position() {
-            let known = self.log.refreshed().await;
-            known.map_err(|error| PondError::new(Code::StorageUnavailable, format!("the log: {error}")))?;
-        }
-        if position > self.log.position() {
-            return Err(PondError::invalid("min_position is beyond the end of the log"));
-        }
-        if watermark.reached(position, PATIENCE).await {
-            return Ok(());
-        }
-        let message = format!("the datasets are at position {}, before {position}; try again", watermark.position());
-        Err(PondError::new(Code::StorageUnavailable, message))
+        reached(&self.log, self.watermark.clone(), position, PATIENCE, "the dataset").await
     }
 
     async fn blob(&self, hash: &str) -> Result<String, PondError> {

@@ -1,4 +1,4 @@
-//! Sessions of other clients: `arbe sync`, `arbe sessions`, `arbe get`, `arbe status`, `arbe restore`, `arbe resume`, `arbe export`,
+//! Sessions of other clients: `arbe sync`, `arbe sessions`, `arbe get`, `arbe search`, `arbe find`, `arbe eval`, `arbe mcp`, `arbe status`, `arbe restore`, `arbe resume`, `arbe export`,
 //! `arbe import` and `arbe codec check`. They work on the log itself, with or without a running server.
 
 use std::process::ExitCode;
@@ -23,11 +23,15 @@ use crate::{logverbs, owner};
 
 mod archive;
 mod check;
+mod eval;
 mod reading;
 mod restoring;
-mod stages;
+mod searching;
+pub(crate) mod stages;
 mod sync;
 mod thread;
+
+pub(crate) use searching::seeker;
 
 const CACHE: usize = 16 << 20;
 
@@ -36,6 +40,10 @@ pub(crate) async fn run(verb: LibraryVerb, config: &Config, json: bool) -> anyho
         LibraryVerb::Sync(args) => sync::sync(*args, config, json).await,
         LibraryVerb::Sessions(args) => list(*args, config, json).await,
         LibraryVerb::Get(args) => reading::get(*args, config, json).await,
+        LibraryVerb::Search(args) => searching::search(*args, config, json).await,
+        LibraryVerb::Find(args) => searching::find(*args, config, json).await,
+        LibraryVerb::Eval(args) => eval::eval(*args, config, json).await,
+        LibraryVerb::Mcp(args) => crate::mcp::stdio(*args, config).await,
         LibraryVerb::Status(args) => reading::status(*args, config, json).await,
         LibraryVerb::Restore(args) => restoring::restore(*args, config, json).await,
         LibraryVerb::Resume(args) => restoring::resume(*args, config, json).await,
@@ -46,6 +54,7 @@ pub(crate) async fn run(verb: LibraryVerb, config: &Config, json: bool) -> anyho
 }
 
 /// The log and the house that is meant.
+#[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) log: Log,
     pub(crate) sessions: Sessions,

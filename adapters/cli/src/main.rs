@@ -15,11 +15,13 @@ mod datasets;
 mod endpoint;
 mod library;
 mod logverbs;
+mod mcp;
 mod operate;
 mod output;
 mod owner;
 mod platform;
 mod row;
+mod seeker;
 mod serve;
 mod verbs;
 

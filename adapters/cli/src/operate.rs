@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use entry_index::{EntriesProjector, EntryIndex};
 use event_log::Log;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use lance_sessions::{Datasets, SessionsProjector};
@@ -17,7 +18,7 @@ use crate::args::{self, CopyVerb, Rebuild, Verify};
 use crate::config::Config;
 use crate::database::{self, Database};
 use crate::output::{Damage, NotFound, Refused, Usage};
-use crate::{datasets, exit, logverbs, output};
+use crate::{datasets, exit, logverbs, output, seeker};
 
 pub(crate) async fn rebuild(args: Rebuild, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let chosen = Chosen::of(&args.projections, config)?;
@@ -25,20 +26,22 @@ pub(crate) async fn rebuild(args: Rebuild, config: &Config, json: bool) -> anyho
         args::Until::Position(position) => Until::Position(position),
         args::Until::Time(ms) => Until::Time(ms),
     });
-    let Opened { log, database, datasets } = chosen.open(config).await?;
-    let rows = async {
-        match &database {
-            Some(database) => build(&log, RowsProjector, &database.rows, until, json).await,
-            None => Ok(()),
+    let Opened { log, database, datasets, index } = chosen.open(config).await?;
+    let built = async {
+        if let Some(database) = &database {
+            build(&log, RowsProjector, &database.rows, until, json).await?;
         }
+        if let Some(datasets) = &datasets {
+            build(&log, SessionsProjector, datasets, until, json).await?;
+        }
+        if let Some(index) = &index {
+            build(&log, EntriesProjector, index, until, json).await?;
+        }
+        anyhow::Ok(())
     };
-    let rows = rows.await;
-    let sessions = match (&datasets, &rows) {
-        (Some(datasets), Ok(())) => build(&log, SessionsProjector, datasets, until, json).await,
-        (Some(_) | None, _) => Ok(()),
-    };
+    let built = built.await;
     close(log, database).await;
-    rows.and(sessions).map(|()| ExitCode::SUCCESS)
+    built.map(|()| ExitCode::SUCCESS)
 }
 
 async fn build<P: Projector, K: Copies<P::Change>>(
@@ -69,7 +72,7 @@ async fn build<P: Projector, K: Copies<P::Change>>(
 
 pub(crate) async fn verify(args: Verify, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let chosen = Chosen::of(&args.projections, config)?;
-    let Opened { log, database, datasets } = chosen.open(config).await?;
+    let Opened { log, database, datasets, index } = chosen.open(config).await?;
     let checked = async {
         let mut equal = true;
         if let Some(database) = &database {
@@ -78,6 +81,9 @@ pub(crate) async fn verify(args: Verify, config: &Config, json: bool) -> anyhow:
         }
         if let Some(datasets) = &datasets {
             equal &= tell::<SessionsProjector>(&look(&log, SessionsProjector, datasets).await?, None, json)?;
+        }
+        if let Some(index) = &index {
+            equal &= tell::<EntriesProjector>(&look(&log, EntriesProjector, index).await?, None, json)?;
         }
         anyhow::Ok(equal)
     };
@@ -126,12 +132,12 @@ fn tell<P: Projector>(report: &Report, damage: Option<String>, json: bool) -> an
 
 /// `arbe projections copies` and `arbe projections drop`.
 pub(crate) async fn copies(verb: &CopyVerb, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let Opened { log, database, datasets } = Chosen::of(&[], config)?.open(config).await?;
+    let opened = Chosen::of(&[], config)?.open(config).await?;
     let done = match verb {
-        CopyVerb::Copies { .. } => list_copies(database.as_ref(), datasets.as_ref(), json).await,
-        CopyVerb::Drop { copy, .. } => drop_copy(database.as_ref(), datasets.as_ref(), copy, json).await,
+        CopyVerb::Copies { .. } => list_copies(&opened, json).await,
+        CopyVerb::Drop { copy, .. } => drop_copy(&opened, copy, json).await,
     };
-    close(log, database).await;
+    close(opened.log, opened.database).await;
     done.map(|()| ExitCode::SUCCESS)
 }
 
@@ -163,11 +169,11 @@ impl From<postgres_rows::CopyInfo> for Copy {
     }
 }
 
-impl From<lance_sessions::CopyInfo> for Copy {
-    fn from(it: lance_sessions::CopyInfo) -> Self {
+impl From<projector::CopyInfo> for Copy {
+    fn from(it: projector::CopyInfo) -> Self {
         Self {
             copy: it.name,
-            projection: SessionsProjector::NAME.to_owned(),
+            projection: it.projection.to_owned(),
             version: it.version.into(),
             state: state(it.state.to_owned(), &it.label),
             label: it.label,
@@ -184,13 +190,16 @@ fn state(state: String, label: &str) -> String {
     if past && state == "building" { "beside".to_owned() } else { state }
 }
 
-async fn list_copies(database: Option<&Database>, datasets: Option<&Datasets>, json: bool) -> anyhow::Result<()> {
+async fn list_copies(opened: &Opened, json: bool) -> anyhow::Result<()> {
     let mut copies: Vec<Copy> = Vec::new();
-    if let Some(database) = database {
+    if let Some(database) = &opened.database {
         copies.extend(database.rows.copies().await?.into_iter().map(Copy::from));
     }
-    if let Some(datasets) = datasets {
+    if let Some(datasets) = &opened.datasets {
         copies.extend(datasets.copies()?.into_iter().map(Copy::from));
+    }
+    if let Some(index) = &opened.index {
+        copies.extend(index.copies()?.into_iter().map(Copy::from));
     }
     if json {
         return copies.iter().try_for_each(output::print_json);
@@ -207,13 +216,16 @@ fn label(label: &str) -> String {
     time.map_or_else(|| label.to_owned(), |ms| args::Until::Time(ms).to_string())
 }
 
-async fn drop_copy(database: Option<&Database>, datasets: Option<&Datasets>, copy: &str, json: bool) -> anyhow::Result<()> {
+async fn drop_copy(opened: &Opened, copy: &str, json: bool) -> anyhow::Result<()> {
     let mut dropped = Dropped::Unknown;
-    if let Some(database) = database {
+    if let Some(database) = &opened.database {
         dropped = database.rows.drop_copy(copy).await?;
     }
-    if let (Dropped::Unknown, Some(datasets)) = (dropped, datasets) {
+    if let (Dropped::Unknown, Some(datasets)) = (dropped, &opened.datasets) {
         dropped = datasets.drop_copy(copy).await?;
+    }
+    if let (Dropped::Unknown, Some(index)) = (dropped, &opened.index) {
+        dropped = index.drop_copy(copy).await?;
     }
     match dropped {
         Dropped::Gone if json => output::print_json(&json!({ "copy": copy, "dropped": true })),
@@ -231,20 +243,22 @@ async fn drop_copy(database: Option<&Database>, datasets: Option<&Datasets>, cop
 struct Chosen {
     rows: bool,
     sessions: bool,
+    entries: bool,
 }
 
 struct Opened {
     log: Log,
     database: Option<Database>,
     datasets: Option<Datasets>,
+    index: Option<EntryIndex>,
 }
 
 impl Chosen {
     /// All that there are, if none is named. Without a database there are no rows.
     fn of(names: &[String], config: &Config) -> anyhow::Result<Self> {
-        let known = [RowsProjector::NAME, SessionsProjector::NAME];
+        let known = [RowsProjector::NAME, SessionsProjector::NAME, EntriesProjector::NAME];
         if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
-            return Err(NotFound(format!("there is no projection {name:?}; there are {}", known.join(" and "))).into());
+            return Err(NotFound(format!("there is no projection {name:?}; there are {}", known.join(", "))).into());
         }
         let named = |wanted: &str| names.iter().any(|name| name == wanted);
         let without = config.database_url.as_deref() == Some(database::NONE);
@@ -252,14 +266,20 @@ impl Chosen {
         if rows {
             check(config)?;
         }
-        Ok(Self { rows, sessions: names.is_empty() || named(SessionsProjector::NAME) })
+        let [sessions, entries] = [SessionsProjector::NAME, EntriesProjector::NAME].map(|name| names.is_empty() || named(name));
+        Ok(Self { rows, sessions, entries })
     }
 
     async fn open(&self, config: &Config) -> anyhow::Result<Opened> {
         let log = logverbs::open(config).await?;
         let database = if self.rows { Some(Database::open(config).await.context("the rows")?) } else { None };
-        let datasets = if self.sessions { Some(datasets::open(config, &log)?) } else { None };
-        Ok(Opened { log, database, datasets })
+        let datasets = match self.sessions {
+            // A copy has the vectors of the one it replaces.
+            true => Some(datasets::open_with(config, &log, seeker::model(config).await?.as_ref())?),
+            false => None,
+        };
+        let index = if self.entries { Some(seeker::open(config, &log)?) } else { None };
+        Ok(Opened { log, database, datasets, index })
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 pub(crate) fn tracing(config: &Config) -> anyhow::Result<()> {
     let level = &config.log_level;
-    let filter = EnvFilter::try_new(format!("sqlx=warn,lance=warn,{level}"));
+    let filter = EnvFilter::try_new(format!("sqlx=warn,lance=warn,rmcp=warn,tantivy=warn,{level}"));
     let filter = filter.map_err(|_| Usage(format!("log_level {level:?} is not a filter such as info or event_log=debug")))?;
     let logger =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use commands::{Commands, RealSource};
+use entry_index::EntriesProjector;
 use event_log::Log;
 use http_api::{App, auth};
-use lance_sessions::SessionsProjector;
+use lance_sessions::{Again, Datasets, SessionsProjector};
 use postgres_rows::RowsProjector;
 use projector::{Copies, Pace, Projector, Runner};
 use queries::Queries;
@@ -20,7 +21,8 @@ use tokio::task::JoinHandle;
 use crate::config::Config;
 use crate::database::{self, Database};
 use crate::datasets::{self, Shelf};
-use crate::owner;
+use crate::seeker::{self, Seeker};
+use crate::{mcp, owner};
 
 const ROWS_PATIENCE: Duration = Duration::from_secs(5);
 /// Of the threads that give way: next to nothing, if others have something to do.
@@ -29,7 +31,7 @@ const NICE: i32 = 19;
 #[derive(Debug)]
 pub(crate) struct Platform {
     database: Database,
-    runners: [JoinHandle<()>; 2],
+    runners: [JoinHandle<()>; 4],
     _behind: Behind,
     pub(crate) owner_token: Option<PathBuf>,
 }
@@ -46,17 +48,28 @@ impl Platform {
         let auth = auth::Options { key: owner::signing_key(config.token_key.as_deref(), &config.data_dir)?, issuer };
         let database = Database::open(config).await?;
         let runner = Runner::new(log.clone(), Arc::new(RowsProjector), database.rows.clone(), Pace::default());
-        let datasets = datasets::open(config, log)?;
+        let model = seeker::model(config).await.context("the embedding model")?;
+        let datasets = datasets::open_with(config, log, model.as_ref())?;
+        let index = seeker::open(config, log)?;
+        let entries = Runner::new(log.clone(), Arc::new(EntriesProjector), index.clone(), Pace::default());
+        let seeker = Seeker::new(config, log, index, datasets.clone(), model).following(entries.monitor().watermark());
         let sessions = Runner::new(log.clone(), Arc::new(SessionsProjector), datasets.clone(), Pace::default());
-        let queries = Queries::new(database.rows.clone(), runner.monitor()).beside(vec![sessions.monitor()]);
+        let queries = Queries::new(database.rows.clone(), runner.monitor()).beside(vec![sessions.monitor(), entries.monitor()]);
         let library: Arc<dyn Library> = Arc::new(Shelf::new(datasets, log, Some(sessions.monitor().watermark())));
         let behind = Behind::start()?;
-        let runners = [tokio::spawn(keep(runner)), behind.spawn(keep(sessions))];
+        let embedding = behind.spawn(embed(seeker.clone()));
+        let runners = [tokio::spawn(keep(runner)), behind.spawn(keep(sessions)), tokio::spawn(keep(entries)), embedding];
+        let search = http_api::Search {
+            entries: Arc::new(seeker.clone()),
+            messages: Arc::new(seeker),
+            door: Some(Arc::new(mcp::HttpDoor::default())),
+        };
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
         app.started(Some(http_api::Platform {
             commands: commands.clone(),
             queries: queries.clone(),
             library: Some(library),
+            search: Some(search),
             auth,
         }));
         commands.caught_up().await?;
@@ -108,6 +121,29 @@ impl Drop for Behind {
 
 async fn keep<P: Projector, K: Copies<P::Change>>(runner: Runner<P, K>) {
     runner.keep().await;
+}
+
+/// Between looks for messages without a vector.
+const EMBED_EVERY: Duration = Duration::from_secs(10);
+
+/// What was recorded before the model was configured, and what a slow model has not come to yet.
+async fn embed(seeker: Seeker) {
+    while seeker.model().is_some() {
+        if let Err(error) = embed_all(&seeker.datasets).await {
+            tracing::warn!(%error, "messages could not be embedded; trying again");
+        }
+        tokio::time::sleep(EMBED_EVERY).await;
+    }
+}
+
+async fn embed_all(datasets: &Datasets) -> anyhow::Result<()> {
+    for house in datasets.houses()? {
+        let done = datasets.embed(&house, Again::Missing, |_| {}).await?;
+        if done.done > 0 {
+            tracing::info!(%house, messages = done.done, "embedded");
+        }
+    }
+    Ok(())
 }
 
 fn issuer(config: &Config) -> anyhow::Result<Option<auth::Issuer>> {

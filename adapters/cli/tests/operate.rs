@@ -91,17 +91,21 @@ fn copies_of_the_past_are_listed_and_dropped_and_the_live_one_stays() {
     let (_, listed) = server.ended("projections copies");
     let line = |line: &str| line.starts_with(past) && line.contains("beside  position 2");
     assert!(listed.starts_with("COPY ") && listed.lines().any(line), "{listed}");
-    let sessions = |state: &str| {
+    let of = |projection: &str, state: &str| {
         let copies = server.json("projections copies");
-        let copy = copies.into_iter().find(|copy| copy["projection"] == "sessions" && copy["state"] == state);
-        copy.map(|copy| copy["copy"].as_str().unwrap().to_owned())
+        let copy = copies.into_iter().find(|copy| copy["projection"] == projection && copy["state"] == state);
+        copy.map(|copy| copy["copy"].as_str().unwrap().to_owned()).unwrap()
     };
-    let (datasets, past_datasets) = (sessions("live").unwrap(), sessions("beside").unwrap());
+    let (datasets, past_datasets) = (of("sessions", "live"), of("sessions", "beside"));
+    let (index, past_index) = (of("entries", "live"), of("entries", "beside"));
     for (schema, code, told) in [
         (live.as_str(), Some(4), "the copy that serves"),
         (&datasets, Some(4), "the copy that serves"),
         (&past_datasets, Some(0), "dropped"),
         (&past_datasets, Some(3), "there is no copy sessions_"),
+        (&index, Some(4), "the copy that serves"),
+        (&past_index, Some(0), "dropped"),
+        (&past_index, Some(3), "there is no copy entries_"),
         ("arbe", Some(3), "there is no copy arbe"),
         (past, Some(0), "dropped"),
         (past, Some(3), "`arbe projections copies` lists them"),
@@ -110,7 +114,7 @@ fn copies_of_the_past_are_listed_and_dropped_and_the_live_one_stays() {
         assert_eq!(ended, code, "{schema}: {said}");
         assert!(said.contains(told), "{schema}: {said}");
     }
-    assert_eq!(server.json("projections copies").len(), 2, "the live ones");
+    assert_eq!(server.json("projections copies").len(), 3, "the live ones");
 }
 
 #[test]

@@ -13,12 +13,14 @@ use commands::{Actor, CommandError, Commands, RealSource, Rejection};
 use event_log::Log;
 use events::{AgentId, AgentKind};
 use queries::Queries;
-use queries::library::Library;
+use queries::entries::EntryFinder;
+use queries::library::{Finder, Library};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
 
 use crate::app::{App, status};
 use crate::auth::{self, Auth};
+use crate::mcp::Door;
 use crate::metrics::Template;
 use crate::streams::headers;
 
@@ -34,6 +36,7 @@ mod extract;
 mod houses;
 mod runs;
 mod sandboxes;
+mod search;
 mod server;
 mod strict;
 #[cfg(test)]
@@ -53,7 +56,17 @@ pub struct Platform {
     pub queries: Queries,
     /// Where sessions are read; a server may keep none.
     pub library: Option<Arc<dyn Library>>,
+    /// What finds entries and messages.
+    pub search: Option<Search>,
     pub auth: auth::Options,
+}
+
+/// Finding things, and the door through which models do so.
+#[derive(Clone, Debug)]
+pub struct Search {
+    pub entries: Arc<dyn EntryFinder>,
+    pub messages: Arc<dyn Finder>,
+    pub door: Option<Arc<dyn Door>>,
 }
 
 #[derive(Debug)]
@@ -62,6 +75,7 @@ pub(crate) struct Plane {
     pub(crate) queries: Queries,
     pub(crate) sessions: Sessions,
     pub(crate) library: Option<Arc<dyn Library>>,
+    pub(crate) search: Option<Search>,
     pub(crate) auth: Auth,
     folded: AtomicBool,
     /// Where the log ended when the server started.
@@ -69,10 +83,10 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    pub(crate) fn new(log: &Log, Platform { commands, queries, library, auth }: Platform) -> Self {
+    pub(crate) fn new(log: &Log, Platform { commands, queries, library, search, auth }: Platform) -> Self {
         let folded = AtomicBool::new(commands.is_caught_up());
         let sessions = Sessions::new(log.clone(), Arc::new(RealSource));
-        Self { commands, queries, sessions, library, auth: Auth::new(auth), folded, since: log.position() }
+        Self { commands, queries, sessions, library, search, auth: Auth::new(auth), folded, since: log.position() }
     }
 
     /// Whether the log was folded to its end once; before, too little is known to answer anybody.
@@ -118,6 +132,7 @@ impl Api {
         let routes = entries::routes(routes);
         let routes = runs::routes(routes);
         let routes = sandboxes::routes(routes);
+        let routes = search::routes(routes);
         let (router, document) = doors::routes(routes).finish();
         let router =
             router.fallback(|| async { ApiError::no_route() }).method_not_allowed_fallback(|| async { ApiError::method() });

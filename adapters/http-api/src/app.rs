@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::api::{self, Api, Plane, Platform};
 use crate::errors::Error;
 use crate::health;
+use crate::mcp;
 use crate::metrics::{self, Metrics};
 use crate::pond;
 use crate::streams::{self, frames::Frames};
@@ -137,8 +138,11 @@ impl App {
         if path.starts_with(api::PREFIX) || path == api::OPENAPI {
             return self.api(request).await;
         }
-        if matches!(path, pond::GET | pond::INGEST | pond::SCHEMA) {
+        if matches!(path, pond::SEARCH | pond::GET | pond::INGEST | pond::SCHEMA) {
             return self.pond(request).await;
+        }
+        if path == mcp::PATH {
+            return self.mcp(request).await;
         }
         match (request.method(), path) {
             (&Method::GET, "/healthz") => health::live(),

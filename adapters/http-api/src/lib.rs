@@ -9,6 +9,7 @@ mod app;
 pub mod auth;
 mod errors;
 mod health;
+mod mcp;
 mod metrics;
 mod peers;
 mod pond;
@@ -17,7 +18,8 @@ mod serve;
 mod streams;
 pub mod subscriptions;
 
-pub use api::Platform;
+pub use api::{Platform, Search};
 pub use app::{App, Options};
+pub use mcp::{Door, Visitor};
 pub use peers::HttpPeers;
 pub use serve::{Server, serve};

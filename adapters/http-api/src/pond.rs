@@ -1,4 +1,4 @@
-//! Sessions over HTTP: `POST /v1/get`, `POST /v1/ingest`, and the JSON Schema of both. Bodies are read and answers written here; what is
+//! Sessions over HTTP: `POST /v1/search`, `POST /v1/get`, `POST /v1/ingest`, and the JSON Schema of them. Bodies are read and answers written here; what is
 //! asked is done by `queries::library` and `commands::sessions`.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, 
 use axum::response::IntoResponse;
 use events::session::SessionId;
 use events::{HouseId, ThreadId};
-use queries::library::{self, Code, GetRequest, GetResponse, PondError};
+use queries::library::{self, Code, Finder, GetRequest, GetResponse, Library, PondError, SearchRequest, SearchResponse};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,6 +21,7 @@ use crate::streams::headers;
 
 mod ingest;
 
+pub(crate) const SEARCH: &str = "/v1/search";
 pub(crate) const GET: &str = "/v1/get";
 pub(crate) const INGEST: &str = "/v1/ingest";
 pub(crate) const SCHEMA: &str = "/v1/schema.json";
@@ -114,20 +115,24 @@ impl App {
                 return response;
             }
         };
-        let done = if path == GET {
-            self.pond_get(&caller, &parts.headers, body).await.map(|got| answer(StatusCode::OK, &got))
-        } else {
-            self.pond_ingest(&caller, &parts.headers, body).await.map(|done| answer(StatusCode::OK, &done))
+        let done = match path.as_str() {
+            SEARCH => self.pond_search(&caller, &parts.headers, body).await.map(|found| answer(StatusCode::OK, &found)),
+            GET => self.pond_get(&caller, &parts.headers, body).await.map(|got| answer(StatusCode::OK, &got)),
+            _ => self.pond_ingest(&caller, &parts.headers, body).await.map(|done| answer(StatusCode::OK, &done)),
         };
         done.unwrap_or_else(|error| failed(&error))
+    }
+
+    async fn pond_search(&self, caller: &Caller, headers: &HeaderMap, body: Body) -> Result<SearchResponse, PondError> {
+        let request: SearchRequest = self.pond_body(headers, body).await?;
+        let house = resolve(caller, request.namespace.as_deref())?;
+        library::search(finder(caller)?.as_ref(), &house, request).await
     }
 
     async fn pond_get(&self, caller: &Caller, headers: &HeaderMap, body: Body) -> Result<GetResponse, PondError> {
         let request: GetRequest = self.pond_body(headers, body).await?;
         let house = resolve(caller, request.namespace.as_deref())?;
-        let library = plane(caller)?.library.clone();
-        let library = library.ok_or_else(|| PondError::new(Code::StorageUnavailable, "this server keeps no sessions"))?;
-        library::get(library.as_ref(), &house, request).await
+        library::get(library(caller)?.as_ref(), &house, request).await
     }
 
     async fn pond_ingest(&self, caller: &Caller, headers: &HeaderMap, body: Body) -> Result<ingest::Ingested, PondError> {
@@ -170,8 +175,18 @@ fn plane(caller: &Caller) -> Result<&crate::api::Plane, PondError> {
     caller.plane().map_err(|error| PondError::new(Code::StorageUnavailable, error.message))
 }
 
+pub(crate) fn library(caller: &Caller) -> Result<Arc<dyn Library>, PondError> {
+    let library = plane(caller)?.library.clone();
+    library.ok_or_else(|| PondError::new(Code::StorageUnavailable, "this server keeps no sessions"))
+}
+
+pub(crate) fn finder(caller: &Caller) -> Result<Arc<dyn Finder>, PondError> {
+    let finder = plane(caller)?.search.as_ref().map(|search| search.messages.clone());
+    finder.ok_or_else(|| PondError::new(Code::StorageUnavailable, "this server keeps no index"))
+}
+
 /// `wire-namespace-resolution`: a namespace is a house of the caller's, and nothing else decides that.
-fn resolve(caller: &Caller, namespace: Option<&str>) -> Result<HouseId, PondError> {
+pub(crate) fn resolve(caller: &Caller, namespace: Option<&str>) -> Result<HouseId, PondError> {
     let unknown = || PondError::new(Code::NamespaceUnknown, "there is no such namespace");
     plane(caller)?.commands.with_world(|world| {
         let mut houses = world.houses_of(caller.agent);
@@ -194,6 +209,8 @@ fn request_id() -> String {
 fn schema() -> serde_json::Value {
     let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
     let shapes = json!({
+        "search_request": generator.subschema_for::<SearchRequest>(),
+        "search_response": generator.subschema_for::<SearchResponse>(),
         "get_request": generator.subschema_for::<GetRequest>(),
         "get_response": generator.subschema_for::<GetResponse>(),
         "ingest_request": generator.subschema_for::<ingest::Ingest>(),

@@ -1,4 +1,4 @@
-use projector::SinkError;
+use projector::{FolderError, SinkError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
@@ -22,6 +22,15 @@ impl DatasetError {
 
     pub(crate) fn io(what: &std::path::Path, error: &std::io::Error) -> Self {
         Self::Unavailable(format!("{}: {error}", what.display()))
+    }
+}
+
+impl From<FolderError> for DatasetError {
+    fn from(error: FolderError) -> Self {
+        match error {
+            FolderError::Damaged { why, .. } => Self::Damaged(why),
+            FolderError::Unavailable { .. } => Self::Unavailable(error.to_string()),
+        }
     }
 }
 

@@ -8,27 +8,34 @@
 //! Lance is reached through `substrate` alone: `lance-chokepoints`.
 
 mod copies;
+mod coverage;
+mod embed;
 mod error;
+mod filter;
 mod json;
-mod locks;
 mod maintain;
+mod nearest;
 mod projection;
 mod read;
 mod rows;
 mod schema;
 mod sink;
-mod source;
 mod substrate;
 mod sums;
+mod vectors;
 
 pub use copies::{CopyInfo, Datasets, Hold};
+pub use coverage::Coverage;
+pub use embed::{Again, EmbedError, Embedded};
 pub use error::DatasetError;
+pub use filter::{Filter, Project};
 pub use maintain::{Health, Upkeep};
+pub use nearest::{Near, Tuning};
 pub use projection::{Change, SessionsProjector};
 pub use read::{Around, Message, Part};
-pub use rows::search_text;
 pub use schema::{DIMENSIONS, Table};
 pub use sink::SessionsSink;
+pub use vectors::{F16, VectorSource};
 
 /// Of the tables; part of the name of a copy.
 pub const VERSION: u32 = 1;

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::path::Path;
 
-use arrow::array::AsArray;
+use arrow::array::{Array, AsArray};
 use arrow::datatypes::UInt64Type;
 use chrono::TimeDelta;
 use events::HouseId;
@@ -15,17 +14,20 @@ use lance::Dataset;
 use lance::dataset::optimize::{CompactionOptions, compact_files};
 use lance::deps::datafusion::arrow;
 use lance::index::DatasetIndexExt;
+use lance::index::vector::VectorIndexParams;
 use lance::table::format::Fragment;
 use lance_index::IndexType;
 use lance_index::optimize::OptimizeOptions;
 use lance_index::scalar::{BuiltinIndexType, ScalarIndexParams};
+use projector::folders::files;
 use serde::Serialize;
 
 use crate::copies::{self, Datasets};
 use crate::error::DatasetError;
-use crate::locks;
+use crate::read::literal;
 use crate::schema::{Index, Table};
-use crate::substrate::{Substrate, told};
+use crate::substrate::{Substrate, scan, told};
+use crate::vectors::{MODEL, VECTOR, width_of};
 
 /// Fragments of fewer rows are made one with others of their tier. Larger ones than the last are never written again.
 const TIERS: [usize; 2] = [512, 16_384];
@@ -40,6 +42,12 @@ const ROWS_AT_A_TIME: usize = 256;
 const READ_AHEAD: u64 = 64 << 20;
 /// Rows that an index may lack: to look through them costs less than to write them into it.
 const LACKING: u64 = 1_024;
+/// Of an index of vectors, as many as the specification says.
+const ROWS_OF_A_PART: usize = 4_096;
+/// For each number of a vector; what is found by them is compared exactly.
+const BITS: u8 = 3;
+/// Vectors that do not come out even are not indexed.
+const BITS_OF_A_BYTE: usize = 8;
 /// Versions are kept for readers that are still at them.
 const KEPT: TimeDelta = TimeDelta::minutes(10);
 
@@ -50,6 +58,15 @@ pub enum Upkeep {
     WhatIsDue,
     /// No row is left that an index does not cover.
     Everything,
+}
+
+/// When something is done for a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Occasion {
+    /// Rows were written, and more wait.
+    Write,
+    /// Somebody asked.
+    Stage(Upkeep),
 }
 
 /// The highest position that a table has rows of.
@@ -87,21 +104,25 @@ pub(crate) async fn routine(substrate: &Substrate, dataset: Dataset, table: Tabl
     if due(&dataset).is_none() {
         return;
     }
-    if let Err(error) = upkeep(substrate.directory(), dataset, table, Upkeep::WhatIsDue).await {
+    if let Err(error) = upkeep(substrate, dataset, table, Occasion::Write).await {
         tracing::warn!(%error, table = table.name(), "upkeep of a dataset failed");
     }
 }
 
 /// Versions go only when what replaces them is on the disk.
-fn upkeep(directory: &Path, dataset: Dataset, table: Table, how: Upkeep) -> BoxFuture<'_, Result<(), DatasetError>> {
-    Box::pin(keep_up(directory, dataset, table, how))
+fn upkeep(substrate: &Substrate, dataset: Dataset, table: Table, why: Occasion) -> BoxFuture<'_, Result<(), DatasetError>> {
+    Box::pin(keep_up(substrate, dataset, table, why))
 }
 
-async fn keep_up(directory: &Path, mut dataset: Dataset, table: Table, how: Upkeep) -> Result<(), DatasetError> {
+async fn keep_up(substrate: &Substrate, mut dataset: Dataset, table: Table, why: Occasion) -> Result<(), DatasetError> {
     let fault = |error: lance::Error| told(error, 1);
     let before = dataset.version_id();
-    if how == Upkeep::Everything || due(&dataset).is_some() || lacking(&dataset, table).await.map_err(fault)? >= LACKING {
+    let everything = why == Occasion::Stage(Upkeep::Everything);
+    if everything || due(&dataset).is_some() || lacking(&dataset, table).await.map_err(fault)? >= LACKING {
         fold(&mut dataset, table).await.map_err(fault)?;
+    }
+    if table == Table::Messages && why != Occasion::Write {
+        index_vectors(&mut dataset, substrate.making().indexed_from).await.map_err(fault)?;
     }
     while let Some(rows) = due(&dataset) {
         let fragments = dataset.count_fragments();
@@ -118,7 +139,7 @@ async fn keep_up(directory: &Path, mut dataset: Dataset, table: Table, how: Upke
         }
     }
     if dataset.version_id() != before {
-        locks::sync_all(directory).await?;
+        files::sync_all(substrate.directory()).await?;
         dataset.cleanup_old_versions(KEPT, None, Some(false)).await.map_err(fault)?;
     }
     Ok(())
@@ -128,15 +149,22 @@ fn index_name(column: &str) -> String {
     format!("{column}_idx")
 }
 
-/// `lance-index-maintenance`: an index that is behind is complete all the same, only slower.
-async fn fold(dataset: &mut Dataset, table: Table) -> Result<(), lance::Error> {
+/// Of every index how many segments it has, and how many fragments they cover.
+async fn segments(dataset: &Dataset) -> Result<BTreeMap<String, (usize, u64)>, lance::Error> {
     let mut segments: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for index in dataset.load_indices().await?.iter() {
         let known = segments.entry(index.name.clone()).or_default();
         known.0 += 1;
-        known.1 += index.fragment_bitmap.as_ref().map_or(0, |fragments| fragments.len());
+        // One of which every row was written anew is gone, and the index still names it.
+        let live = |fragments: &_| dataset.fragment_bitmap().intersection_len(fragments);
+        known.1 += index.fragment_bitmap.as_ref().map_or(0, live);
     }
-    let fragments = dataset.count_fragments() as u64;
+    Ok(segments)
+}
+
+/// `lance-index-maintenance`: an index that is behind is complete all the same, only slower.
+async fn fold(dataset: &mut Dataset, table: Table) -> Result<(), lance::Error> {
+    let segments = segments(dataset).await?;
     for (column, kind) in table.indexes() {
         let name = index_name(column);
         match segments.get(&name) {
@@ -148,12 +176,58 @@ async fn fold(dataset: &mut Dataset, table: Table) -> Result<(), lance::Error> {
                 let params = ScalarIndexParams::for_builtin(builtin);
                 dataset.create_index(&[column], kind, Some(name), &params, true).await?;
             }
-            Some((_, covered)) if *covered >= fragments => {}
-            Some((pieces, _)) => {
-                let fold = if *pieces >= SEGMENTS { OptimizeOptions::merge(*pieces) } else { OptimizeOptions::append() };
-                dataset.optimize_indices(&fold.index_names(vec![name])).await?;
-            }
+            Some(pieces) => catch_up(dataset, name, *pieces).await?,
         }
+    }
+    let name = index_name(VECTOR);
+    match segments.get(&name) {
+        Some(_) if !are_of_one_model(dataset).await? => dataset.drop_index(&name).await,
+        Some(pieces) => catch_up(dataset, name, *pieces).await,
+        None => Ok(()),
+    }
+}
+
+async fn catch_up(dataset: &mut Dataset, name: String, (pieces, covered): (usize, u64)) -> Result<(), lance::Error> {
+    if covered >= dataset.count_fragments() as u64 {
+        return Ok(());
+    }
+    let fold = if pieces >= SEGMENTS { OptimizeOptions::merge(pieces) } else { OptimizeOptions::append() };
+    dataset.optimize_indices(&fold.index_names(vec![name])).await
+}
+
+/// Makes the index of vectors when there are enough, which takes a while; it is folded like the others. Its centres are in the space of
+/// one model, so there is none of vectors of several.
+async fn index_vectors(messages: &mut Dataset, from: u64) -> Result<(), lance::Error> {
+    let name = index_name(VECTOR);
+    if (messages.count_rows(None).await? as u64) < from || segments(messages).await?.contains_key(&name) {
+        return Ok(());
+    }
+    let vectors = messages.count_rows(Some(format!("{VECTOR} is not null"))).await?;
+    let can_be = vectors > 0 && width_of(messages).is_ok_and(|width| width.is_multiple_of(BITS_OF_A_BYTE));
+    if !can_be || (vectors as u64) < from || !are_of_one_model(messages).await? {
+        return Ok(());
+    }
+    let params = VectorIndexParams::ivf_rq((vectors / ROWS_OF_A_PART).max(1), BITS, "cosine".try_into()?);
+    messages.create_index(&[VECTOR], IndexType::Vector, Some(name), &params, true).await?;
+    Ok(())
+}
+
+async fn are_of_one_model(messages: &Dataset) -> Result<bool, lance::Error> {
+    let mut scanner = scan(messages);
+    scanner.project(&[MODEL])?.filter(&format!("{MODEL} is not null"))?.limit(Some(1), None)?;
+    let first = scanner.try_into_batch().await?;
+    let Some(model) = first.column(0).as_string_opt::<i32>().filter(|it| !it.is_empty()).map(|it| it.value(0)) else {
+        return Ok(true);
+    };
+    Ok(messages.count_rows(Some(format!("{MODEL} != {}", literal(model)))).await? == 0)
+}
+
+/// Before vectors of another model come.
+pub(crate) async fn forget_vectors(mut messages: Dataset) -> Result<(), DatasetError> {
+    let fault = |error: lance::Error| told(error, 1);
+    let name = index_name(VECTOR);
+    if segments(&messages).await.map_err(fault)?.contains_key(&name) {
+        messages.drop_index(&name).await.map_err(fault)?;
     }
     Ok(())
 }
@@ -178,7 +252,7 @@ impl Datasets {
         for house in substrate.houses()? {
             for table in Table::ALL {
                 if let Some(dataset) = substrate.table(&house, table).await? {
-                    upkeep(substrate.directory(), dataset, table, how).await?;
+                    upkeep(&substrate, dataset, table, Occasion::Stage(how)).await?;
                     done(&house, table);
                 }
             }
@@ -226,8 +300,9 @@ async fn lacking(dataset: &Dataset, table: Table) -> Result<u64, lance::Error> {
         u32::try_from(fragment).is_ok_and(|fragment| of.clone().any(|fragments| fragments.contains(fragment)))
     };
     let rows = |fragment: &&Fragment| fragment.num_rows().unwrap_or_default() as u64;
-    let behind =
-        dataset.fragments().iter().filter(|fragment| !table.indexes().iter().all(|(column, _)| covered(column, fragment.id)));
+    let vectors = (table == Table::Messages && indices.iter().any(|index| index.name == index_name(VECTOR))).then_some(VECTOR);
+    let columns: Vec<_> = table.indexes().iter().map(|(column, _)| *column).chain(vectors).collect();
+    let behind = dataset.fragments().iter().filter(|fragment| !columns.iter().all(|column| covered(column, fragment.id)));
     Ok(behind.map(|fragment| rows(&fragment)).sum())
 }
 
@@ -241,7 +316,7 @@ async fn health(dataset: &Dataset, table: Table) -> Result<Health, lance::Error>
         unindexed: lacking(dataset, table).await?,
         indexes: names.len() as u64,
         embedded: match table {
-            Table::Messages => dataset.count_rows(Some("embedding_model is not null".into())).await? as u64,
+            Table::Messages => dataset.count_rows(Some(format!("{MODEL} is not null and {VECTOR} is not null"))).await? as u64,
             Table::Sessions | Table::Parts => 0,
         },
     })

@@ -1,12 +1,14 @@
 //! Reading sessions, messages and parts back, always through an index of the session.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{TimestampMicrosecondType, UInt64Type};
+use arrow::datatypes::{Float32Type, TimestampMicrosecondType, UInt64Type};
 use events::session::{MessageId, Options, Provenance, Role, Session, SessionId, Timestamp};
 use events::{HouseId, Json};
 use futures::TryStreamExt;
+use lance::Dataset;
 use lance::dataset::scanner::{ColumnOrdering, Scanner};
 use lance::datatypes::BlobHandling;
 use lance::deps::datafusion::arrow;
@@ -15,7 +17,7 @@ use crate::copies::{self, Datasets};
 use crate::error::DatasetError;
 use crate::json;
 use crate::schema::Table;
-use crate::substrate::told;
+use crate::substrate::{Substrate, scan, told};
 
 /// A message without its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,21 +65,21 @@ pub struct Around {
 
 type Fault = DatasetError;
 
-fn fault(error: lance::Error) -> Fault {
+pub(crate) fn fault(error: lance::Error) -> Fault {
     told(error, 1)
 }
 
 /// A text as a literal of a filter.
-fn literal(text: &str) -> String {
+pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-fn damaged(what: &dyn std::fmt::Display) -> Fault {
+pub(crate) fn damaged(what: &dyn std::fmt::Display) -> Fault {
     DatasetError::Damaged(what.to_string())
 }
 
 /// The rows of one batch by the names of their columns.
-struct Columns(RecordBatch);
+pub(crate) struct Columns(RecordBatch);
 
 impl Columns {
     fn column(&self, name: &str) -> Result<&dyn Array, Fault> {
@@ -96,23 +98,28 @@ impl Columns {
             .map(Some)
     }
 
-    fn required(&self, name: &str, row: usize) -> Result<String, Fault> {
+    pub fn required(&self, name: &str, row: usize) -> Result<String, Fault> {
         self.text(name, row)?.ok_or_else(|| damaged(&format!("{name} is null")))
     }
 
-    fn parsed<T: std::str::FromStr>(&self, name: &str, row: usize) -> Result<T, Fault>
+    pub fn parsed<T: std::str::FromStr>(&self, name: &str, row: usize) -> Result<T, Fault>
     where
         T::Err: std::fmt::Display,
     {
         self.required(name, row)?.parse().map_err(|error| damaged(&format_args!("{name}: {error}")))
     }
 
-    fn number(&self, name: &str, row: usize) -> Result<u64, Fault> {
+    pub fn number(&self, name: &str, row: usize) -> Result<u64, Fault> {
         let numbers = self.column(name)?.as_primitive_opt::<UInt64Type>();
         numbers.map(|numbers| numbers.value(row)).ok_or_else(|| damaged(&format!("{name} is no number")))
     }
 
-    fn moment(&self, name: &str, row: usize) -> Result<Timestamp, Fault> {
+    pub fn distance(&self, row: usize) -> Result<f32, Fault> {
+        let distances = self.column("_distance")?.as_primitive_opt::<Float32Type>();
+        distances.map(|distances| distances.value(row)).ok_or_else(|| damaged(&"_distance is no number"))
+    }
+
+    pub fn moment(&self, name: &str, row: usize) -> Result<Timestamp, Fault> {
         let moments = self.column(name)?.as_primitive_opt::<TimestampMicrosecondType>();
         let micros = moments.map(|moments| moments.value(row)).ok_or_else(|| damaged(&format!("{name} is no moment")))?;
         Timestamp::from_micros(micros).map_err(|error| damaged(&error))
@@ -122,7 +129,7 @@ impl Columns {
         Json::parse(&json::unpack(&self.required(name, row)?)).map_err(|error| damaged(&error))
     }
 
-    fn decoded<T: serde::de::DeserializeOwned>(&self, name: &str, row: usize) -> Result<T, Fault> {
+    pub fn decoded<T: serde::de::DeserializeOwned>(&self, name: &str, row: usize) -> Result<T, Fault> {
         let text = serde_json::Value::String(self.required(name, row)?);
         serde_json::from_value(text).map_err(|error| damaged(&format_args!("{name}: {error}")))
     }
@@ -169,7 +176,7 @@ impl Columns {
     }
 }
 
-async fn collect<T>(scanner: &Scanner, row: impl Fn(&Columns, usize) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+pub(crate) async fn collect<T>(scanner: &Scanner, row: impl Fn(&Columns, usize) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
     let mut batches = scanner.try_into_stream().await.map_err(fault)?;
     let mut rows = Vec::new();
     while let Some(batch) = batches.try_next().await.map_err(fault)? {
@@ -185,17 +192,22 @@ const MESSAGE: [&str; 8] = ["session_id", "id", "seq", "timestamp", "role", "con
 const PART: [&str; 8] = ["message_id", "id", "ordinal", "type", "provenance", "variant_data", "data", "options"];
 
 impl Datasets {
-    async fn scan(&self, house: &HouseId, table: Table) -> Result<Option<Scanner>, Fault> {
+    /// A table as it is now, and where it is.
+    pub(crate) async fn table(&self, house: &HouseId, table: Table) -> Result<Option<(Arc<Substrate>, Dataset)>, Fault> {
         let Some(substrate) = self.serving()? else { return Ok(None) };
-        let scanner = substrate.scan(house, table).await?;
-        match scanner {
-            Some(scanner) => Ok(Some(scanner)),
+        let dataset = match substrate.table(house, table).await? {
+            Some(dataset) => Some(dataset),
             // Its feeder may just have made it.
             None => match copies::missed(&substrate, house, table) {
-                Ok(()) => Ok(None),
-                Err(gone) => substrate.scan(house, table).await?.map(Some).ok_or(gone),
+                Ok(()) => None,
+                Err(gone) => Some(substrate.table(house, table).await?.ok_or(gone)?),
             },
-        }
+        };
+        Ok(dataset.map(|dataset| (substrate, dataset)))
+    }
+
+    async fn scan(&self, house: &HouseId, table: Table) -> Result<Option<Scanner>, Fault> {
+        Ok(self.table(house, table).await?.map(|(_, dataset)| scan(&dataset)))
     }
 
     pub async fn session(&self, house: &HouseId, id: &SessionId) -> Result<Option<Session>, Fault> {

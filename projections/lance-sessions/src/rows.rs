@@ -1,16 +1,18 @@
 //! The rows of canonical objects.
 
-use arrow::array::{ArrayRef, RecordBatch, StringBuilder, TimestampMicrosecondBuilder, UInt64Builder, new_null_array};
+use arrow::array::{ArrayRef, RecordBatch, StringBuilder, TimestampMicrosecondBuilder, UInt64Builder};
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use events::session::BodyRef;
-use events::session::{Content, Data, Message, Options, PartRef, Provenance, Role, Session, SessionId};
+use events::session::{Content, Data, Message, Options, PartRef, Provenance, Session, SessionId};
 use lance::blob::BlobArrayBuilder;
 use lance::deps::datafusion::arrow;
 use serde::Serialize;
 use std::sync::Arc;
 
 use crate::json;
-use crate::schema::Table;
+use crate::schema::{self, Table};
+use crate::vectors::{self, Embedding};
 
 /// Where a row comes from.
 #[derive(Clone, Copy, Debug)]
@@ -33,34 +35,10 @@ pub(crate) struct MessageRow {
     pub project: Arc<str>,
     pub seq: u64,
     pub message: Message,
+    /// What it is found by.
+    pub text: Option<String>,
+    pub embedding: Option<Embedding>,
     pub origin: Origin,
-}
-
-/// What a message is found by: its conversation, the same for every source. Null where there is none.
-#[must_use]
-pub fn search_text(message: &Message) -> Option<String> {
-    if !matches!(message.role(), Role::User | Role::Assistant) {
-        return None;
-    }
-    let mut text = String::new();
-    for part in message.parts().iter().filter(|part| part.provenance == Provenance::Conversational) {
-        let said: &[&str] = match part.body {
-            BodyRef::Text(it) => &[&it.text],
-            BodyRef::File(it) => &[it.file_name.as_deref().unwrap_or_default(), &it.media_type],
-            BodyRef::Reasoning(_)
-            | BodyRef::ToolCall(_)
-            | BodyRef::ToolResult(_)
-            | BodyRef::ApprovalRequest(_)
-            | BodyRef::ApprovalResponse(_) => &[],
-        };
-        for said in said.iter().filter(|said| !said.is_empty()) {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            text.push_str(said);
-        }
-    }
-    (!text.is_empty()).then_some(text)
 }
 
 /// The fields of a part that only its kind has.
@@ -141,9 +119,9 @@ fn finish<const N: usize>(builders: [StringBuilder; N]) -> [ArrayRef; N] {
     builders.map(|mut builder| Arc::new(builder.finish()) as ArrayRef)
 }
 
-fn batch(table: Table, columns: Vec<ArrayRef>, origins: Origins) -> Result<RecordBatch, ArrowError> {
+fn batch(schema: SchemaRef, columns: Vec<ArrayRef>, origins: Origins) -> Result<RecordBatch, ArrowError> {
     let columns = columns.into_iter().chain(origins.finish()).collect();
-    RecordBatch::try_new(table.schema(), columns)
+    RecordBatch::try_new(schema, columns)
 }
 
 pub(crate) fn sessions(rows: &[SessionRow]) -> Result<RecordBatch, ArrowError> {
@@ -160,10 +138,10 @@ pub(crate) fn sessions(rows: &[SessionRow]) -> Result<RecordBatch, ArrowError> {
         origins.push(*origin);
     }
     let [id, parent, cut, agent, project, bag] = finish([id, parent, cut, agent, project, bag]);
-    batch(Table::Sessions, vec![id, parent, cut, agent, moments(created), project, bag], origins)
+    batch(Table::Sessions.schema(), vec![id, parent, cut, agent, moments(created), project, bag], origins)
 }
 
-pub(crate) fn messages(rows: &[MessageRow]) -> Result<RecordBatch, ArrowError> {
+pub(crate) fn messages(rows: &[MessageRow], width: usize) -> Result<RecordBatch, ArrowError> {
     let [mut session, mut id, mut role, mut agent, mut project] = std::array::from_fn(|_| StringBuilder::new());
     let [mut content, mut search, mut bag] = std::array::from_fn(|_| StringBuilder::new());
     let (mut seq, mut timestamp, mut origins) = (UInt64Builder::new(), TimestampMicrosecondBuilder::new(), Origins::default());
@@ -177,19 +155,16 @@ pub(crate) fn messages(rows: &[MessageRow]) -> Result<RecordBatch, ArrowError> {
         agent.append_value(&row.source_agent);
         project.append_value(&row.project);
         content.append_option(if let Content::System(text) = &message.content { Some(text) } else { None });
-        search.append_option(search_text(message));
+        search.append_option(row.text.as_ref());
         bag.append_value(options(&message.options)?);
         origins.push(row.origin);
     }
-    let nothing = |name: &str| -> Result<ArrayRef, ArrowError> {
-        Ok(new_null_array(Table::Messages.schema().field_with_name(name)?.data_type(), rows.len()))
-    };
     let [session, id, role, agent, project, content, search, bag] =
         finish([session, id, role, agent, project, content, search, bag]);
     let seq = Arc::new(seq.finish());
-    let (vector, model) = (nothing("vector")?, nothing("embedding_model")?);
+    let [vector, model] = vectors::columns(rows.iter().map(|row| row.embedding.as_ref()), width)?;
     let columns = vec![session, id, seq, moments(timestamp), role, agent, project, content, search, vector, model, bag];
-    batch(Table::Messages, columns, origins)
+    batch(schema::messages_with(vectors::as_arrow(width)?), columns, origins)
 }
 
 fn provenance(provenance: Provenance) -> &'static str {
@@ -232,5 +207,5 @@ pub(crate) fn parts(rows: &[MessageRow]) -> Result<RecordBatch, ArrowError> {
     let [session, message, id, kind, origin, variant, bag] = finish([session, message, id, kind, origin, variant, bag]);
     let blobs = blobs.finish().map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
     let columns = vec![session, message, id, Arc::new(ordinal.finish()), kind, origin, variant, blobs, bag];
-    batch(Table::Parts, columns, origins)
+    batch(Table::Parts.schema(), columns, origins)
 }

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use lance::blob::blob_field;
 use lance::deps::datafusion::arrow;
 
-/// Numbers of an embedding.
+use crate::vectors::{MODEL, VECTOR};
+
+/// Numbers of a vector where no model says otherwise.
 pub const DIMENSIONS: i32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,13 +42,7 @@ impl Table {
 
     /// `lance-table-creation-unenforced-pk`, led by the session (`lance-table-creation-session-scoped-pk`).
     pub(crate) fn schema(self) -> SchemaRef {
-        static SCHEMAS: LazyLock<[SchemaRef; 3]> = LazyLock::new(|| {
-            [sessions(), messages(), parts()].map(|fields| {
-                // lance-dataset-schema-version
-                let metadata = HashMap::from([("arbe:schema-version".to_owned(), crate::VERSION.to_string())]);
-                Arc::new(Schema::new_with_metadata(fields, metadata))
-            })
-        });
+        static SCHEMAS: LazyLock<[SchemaRef; 3]> = LazyLock::new(|| [sessions(), messages(DIMENSIONS), parts()].map(versioned));
         SCHEMAS[self as usize].clone()
     }
 
@@ -66,10 +62,32 @@ impl Table {
                 ("role", Index::Bitmap),
                 ("source_agent", Index::Bitmap),
                 ("project", Index::Tree),
+                ("embedding_model", Index::Bitmap),
             ],
             Self::Parts => &[("session_id", Index::Tree), ("message_id", Index::Tree), ("type", Index::Bitmap)],
         }
     }
+}
+
+/// Messages with vectors of a width.
+pub(crate) fn messages_with(width: i32) -> SchemaRef {
+    if width == DIMENSIONS { Table::Messages.schema() } else { versioned(messages(width)) }
+}
+
+/// `lance-dataset-schema-version`
+fn versioned(fields: Vec<Field>) -> SchemaRef {
+    let metadata = HashMap::from([("arbe:schema-version".to_owned(), crate::VERSION.to_string())]);
+    Arc::new(Schema::new_with_metadata(fields, metadata))
+}
+
+pub(crate) fn number_of_a_vector() -> FieldRef {
+    Arc::new(Field::new("item", DataType::Float16, true))
+}
+
+/// The columns that [`crate::vectors`] fills.
+pub(crate) fn derived(width: i32) -> [Field; 2] {
+    let vector = DataType::FixedSizeList(number_of_a_vector(), width);
+    [Field::new(VECTOR, vector, true), optional(text(MODEL))]
 }
 
 fn with(field: Field, more: &[(&str, &str)]) -> Field {
@@ -127,8 +145,8 @@ fn sessions() -> Vec<Field> {
     own.into_iter().chain(origin()).collect()
 }
 
-fn messages() -> Vec<Field> {
-    let item = Arc::new(Field::new("item", DataType::Float16, true));
+fn messages(width: i32) -> Vec<Field> {
+    let [vector, model] = derived(width);
     let own = [
         key("session_id", 1),
         key("id", 2),
@@ -139,8 +157,8 @@ fn messages() -> Vec<Field> {
         text("project"),
         optional(large("content")),
         optional(large("search_text")),
-        Field::new("vector", DataType::FixedSizeList(item, DIMENSIONS), true),
-        optional(text("embedding_model")),
+        vector,
+        model,
         json("options"),
     ];
     own.into_iter().chain(origin()).collect()

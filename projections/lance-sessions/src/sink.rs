@@ -1,7 +1,6 @@
 //! Feeding one copy.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -9,25 +8,24 @@ use arrow::error::ArrowError;
 use event_log::Log;
 use events::{HouseId, StreamName};
 use lance::deps::datafusion::arrow;
-use projector::{Checkpoint, Sink, SinkError, Span};
+use projector::folders::files;
+use projector::{Checkpoint, Feeder, Sink, SinkError, Span};
+use session_source::{Source, Unfit, session_head, thread_head, thread_message};
 
-use crate::copies::{FEEDER, State, is_wanted, read_state, write_state};
 use crate::error::DatasetError;
-use crate::locks::Lock;
+use crate::maintain;
 use crate::projection::{Change, Said};
 use crate::rows::{self, MessageRow, SessionRow};
 use crate::schema::Table;
-use crate::source::{Source, Unfit, session_head, thread_head, thread_message};
 use crate::substrate::Substrate;
-use crate::{locks, maintain};
+use crate::vectors;
 
 /// One copy and what feeds it.
 #[derive(Debug)]
 pub struct SessionsSink {
     pub(crate) substrate: Arc<Substrate>,
     source: Source,
-    /// Held by the one who feeds.
-    claim: Option<Lock>,
+    feeder: Feeder,
     /// The highest position that a table has rows of.
     marks: HashMap<(HouseId, Table), u64>,
     /// Tables that have rows.
@@ -45,15 +43,8 @@ struct Rows {
 
 impl SessionsSink {
     pub(crate) fn new(substrate: Arc<Substrate>, log: Log) -> Self {
-        Self { substrate, source: Source::new(log), claim: None, marks: HashMap::new(), filled: HashSet::new(), grown: true }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.substrate.directory().join(name)
-    }
-
-    pub(crate) fn state(&self) -> Result<State, DatasetError> {
-        read_state(self.substrate.directory())
+        let feeder = Feeder::new(substrate.folder().clone());
+        Self { substrate, source: Source::new(log), feeder, marks: HashMap::new(), filled: HashSet::new(), grown: true }
     }
 
     async fn rows(&mut self, changes: Vec<Change>) -> Result<BTreeMap<HouseId, Rows>, SinkError> {
@@ -61,7 +52,7 @@ impl SessionsSink {
         for (number, change) in changes.into_iter().enumerate() {
             self.add(&mut rows, change).await.map_err(|unfit| match unfit {
                 Unfit::Event(why) => SinkError::Refused { change: number, why },
-                Unfit::Log(error) => error.into(),
+                Unfit::Log(why) => DatasetError::Unavailable(why).into(),
             })?;
         }
         Ok(rows)
@@ -92,7 +83,17 @@ impl SessionsSink {
             (Said::Session(_) | Said::Entry(_), _) => return Err(Unfit::Event("it stands in a stream of another kind".into())),
         };
         let source_agent = head.source_agent.clone();
-        let row = MessageRow { session_id: head.session_id, source_agent, project: head.project, seq, message, origin };
+        let (text, embedding) = (session_source::search_text(&message), None);
+        let row = MessageRow {
+            session_id: head.session_id,
+            source_agent,
+            project: head.project,
+            seq,
+            message,
+            text,
+            embedding,
+            origin,
+        };
         rows.entry(head.house).or_default().messages.push(row);
         Ok(())
     }
@@ -132,9 +133,11 @@ impl SessionsSink {
     }
 
     async fn write(&mut self, rows: BTreeMap<HouseId, Rows>) -> Result<(), SinkError> {
-        for (house, Rows { sessions, messages }) in rows {
+        for (house, Rows { sessions, mut messages }) in rows {
+            let width = vectors::width(&self.substrate, &house).await?;
+            vectors::fill(&self.substrate, &mut messages, width).await;
             self.put(&house, Table::Parts, &messages, |row| row.origin.position, rows::parts).await?;
-            self.put(&house, Table::Messages, &messages, |row| row.origin.position, rows::messages).await?;
+            self.put(&house, Table::Messages, &messages, |row| row.origin.position, |new| rows::messages(new, width)).await?;
             self.put(&house, Table::Sessions, &sessions, |row| row.origin.position, rows::sessions).await?;
         }
         Ok(())
@@ -143,45 +146,27 @@ impl SessionsSink {
 
 impl Sink<Change> for SessionsSink {
     async fn checkpoint(&mut self) -> Result<Checkpoint, SinkError> {
-        Ok(self.state()?.checkpoint())
+        Ok(self.feeder.folder().checkpoint()?)
     }
 
     async fn claim(&mut self) -> Result<bool, SinkError> {
-        if self.claim.is_none() {
-            self.claim = locks::try_lock(&self.file(FEEDER))?;
-        }
-        Ok(self.claim.is_some())
+        Ok(self.feeder.claim()?)
     }
 
     async fn commit(&mut self, span: &Span, changes: Vec<Change>) -> Result<(), SinkError> {
-        if !self.claim().await? {
-            return Err(SinkError::Unavailable("another process feeds the datasets".into()));
-        }
-        let _standing = locks::lock(&self.file("commit")).await?;
-        if !is_wanted(self.substrate.directory())? || self.state()?.checkpoint() != span.from {
-            return Err(SinkError::Moved);
-        }
+        let commit = self.feeder.begin(span).await?;
         let rows = self.rows(changes).await?;
         let any = !rows.is_empty();
         self.write(rows).await?;
         if any {
-            locks::sync_all(self.substrate.directory()).await?;
+            files::sync_all(self.substrate.directory()).await?;
         }
-        let mut state = self.state()?.stopped(None).at(&span.to);
-        if self.grown {
-            state = state.with_tables(self.substrate.tables()?);
-        }
-        write_state(self.substrate.directory(), &state)?;
+        commit.end(if self.grown { self.substrate.tables()? } else { BTreeSet::new() })?;
         self.grown = false;
         Ok(())
     }
 
     async fn stopped(&mut self, why: &str) -> Result<(), SinkError> {
-        if !self.claim().await? {
-            return Ok(());
-        }
-        let _standing = locks::lock(&self.file("commit")).await?;
-        let state = self.state()?.stopped(Some(why));
-        Ok(write_state(self.substrate.directory(), &state)?)
+        Ok(self.feeder.stopped(why).await?)
     }
 }

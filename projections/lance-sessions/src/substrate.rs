@@ -4,23 +4,32 @@
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{RecordBatch, RecordBatchIterator};
+use arrow::datatypes::{Field, Schema};
 use events::HouseId;
 use futures::future::BoxFuture;
 use lance::dataset::builder::DatasetBuilder;
 use lance::dataset::scanner::Scanner;
-use lance::dataset::{InsertBuilder, WriteMode, WriteParams};
+use lance::dataset::transaction::{Operation, TransactionBuilder};
+use lance::dataset::write::merge_insert::SourceDedupeBehavior;
+use lance::dataset::{
+    CommitBuilder, InsertBuilder, MergeInsertBuilder, MergeInsertWriteMode, NewColumnTransform, WhenMatched, WhenNotMatched,
+    WriteMode, WriteParams,
+};
 use lance::deps::datafusion::arrow;
 use lance::session::Session;
 use lance::{Dataset, Error};
 use parking_lot::Mutex;
+use projector::Folder;
 
+use crate::coverage::Counted;
 use crate::error::DatasetError;
 use crate::schema::Table;
+use crate::vectors::Making;
 
 /// Lance would take seven GiB.
 const INDEX_CACHE: usize = 64 << 20;
@@ -29,41 +38,54 @@ const HOUSES: &str = "houses";
 const ATTEMPTS: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
-/// The caches, one for everything in a process.
+/// What everything in a process shares: Lance's caches, and what makes vectors.
 #[derive(Clone, Debug)]
-pub(crate) struct Caches(Arc<Session>);
+pub(crate) struct Caches {
+    session: Arc<Session>,
+    pub making: Making,
+}
 
 impl Default for Caches {
     fn default() -> Self {
-        Self(Arc::new(Session::new(INDEX_CACHE, METADATA_CACHE, Arc::default())))
+        Self { session: Arc::new(Session::new(INDEX_CACHE, METADATA_CACHE, Arc::default())), making: Making::default() }
     }
 }
 
 /// The tables of all houses in one directory.
 #[derive(Debug)]
 pub(crate) struct Substrate {
-    directory: PathBuf,
+    folder: Folder,
     caches: Caches,
     open: Mutex<HashMap<(HouseId, Table), Dataset>>,
+    pub counted: Counted,
 }
 
 impl Substrate {
-    pub fn new(directory: PathBuf, caches: Caches) -> Self {
-        Self { directory, caches, open: Mutex::default() }
+    pub fn new(folder: Folder, caches: Caches) -> Self {
+        Self { folder, caches, open: Mutex::default(), counted: Counted::default() }
+    }
+
+    /// The copy that the tables are.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     pub fn directory(&self) -> &Path {
-        &self.directory
+        self.folder.path()
+    }
+
+    pub fn making(&self) -> &Making {
+        &self.caches.making
     }
 
     /// `lance-chokepoints-catalog`: where a table is.
     fn locate(&self, house: &HouseId, table: Table) -> String {
-        format!("{}/{HOUSES}/{house}/{}.lance", self.directory.display(), table.name())
+        format!("{}/{HOUSES}/{house}/{}.lance", self.directory().display(), table.name())
     }
 
     /// The houses that have tables.
     pub fn houses(&self) -> Result<Vec<HouseId>, DatasetError> {
-        let directory = self.directory.join(HOUSES);
+        let directory = self.directory().join(HOUSES);
         let fault = |error: std::io::Error| DatasetError::io(&directory, &error);
         let mut houses = Vec::new();
         if !std::fs::exists(&directory).map_err(fault)? {
@@ -113,7 +135,7 @@ impl Substrate {
                 dataset.checkout_latest().await?;
                 return Ok(Some(dataset));
             }
-            match DatasetBuilder::from_uri(&uri).with_session(self.caches.0.clone()).load().await {
+            match DatasetBuilder::from_uri(&uri).with_session(self.caches.session.clone()).load().await {
                 Ok(dataset) => Ok(Some(dataset)),
                 Err(Error::DatasetNotFound { .. }) => Ok(None),
                 Err(error) => Err(error),
@@ -131,7 +153,7 @@ impl Substrate {
         Ok(self.table(house, table).await?.map(|dataset| scan(&dataset)))
     }
 
-    /// `lance-chokepoints-write`: rows are added, never changed. One feeder at a time writes a copy, and it knows from the table what
+    /// `lance-chokepoints-write`: rows are added, never changed but for what is derived. One feeder at a time writes a copy, and it knows from the table what
     /// is there; so nothing is looked up and nothing comes twice.
     pub fn append<'a>(
         &'a self,
@@ -147,7 +169,7 @@ impl Substrate {
             mode: WriteMode::Create,
             enable_stable_row_ids: true,
             enable_v2_manifest_paths: true,
-            session: Some(self.caches.0.clone()),
+            session: Some(self.caches.session.clone()),
             auto_cleanup: None,
             skip_auto_cleanup: true,
             ..WriteParams::default()
@@ -156,7 +178,7 @@ impl Substrate {
             Some(dataset) => dataset,
             None => {
                 let uri = self.locate(house, table);
-                let nothing = || RecordBatchIterator::new(std::iter::empty(), table.schema());
+                let nothing = || RecordBatchIterator::new(std::iter::empty(), rows.schema());
                 retrying(|| Dataset::write(nothing(), uri.as_str(), Some(params.clone()))).await?
             }
         };
@@ -171,6 +193,100 @@ impl Substrate {
         self.open.lock().insert((house.clone(), table), written.clone());
         Ok(written)
     }
+
+    /// Writes columns of rows that are there, found by their keys, where `condition` holds; adds none. How many were written.
+    ///
+    /// The keys are looked for in the whole table and not in their indexes: with those Lance would take another way, on which it does
+    /// not do as it is told here.
+    pub fn amend<'a>(
+        &'a self,
+        house: &'a HouseId,
+        table: Table,
+        rows: RecordBatch,
+        condition: &'a str,
+        how: Amend,
+    ) -> BoxFuture<'a, Result<(Option<Dataset>, u64), DatasetError>> {
+        Box::pin(self.rewrite(house, table, rows, condition, how))
+    }
+
+    async fn rewrite(
+        &self,
+        house: &HouseId,
+        table: Table,
+        rows: RecordBatch,
+        condition: &str,
+        how: Amend,
+    ) -> Result<(Option<Dataset>, u64), DatasetError> {
+        let mode = match how {
+            Amend::Rows => MergeInsertWriteMode::RewriteRows,
+            Amend::Columns => MergeInsertWriteMode::RewriteColumns,
+        };
+        let Some(dataset) = self.table(house, table).await? else { return Ok((None, 0)) };
+        let dataset = Arc::new(dataset);
+        let amended = retrying_if(contended, || async {
+            let mut merge = MergeInsertBuilder::try_new(dataset.clone(), Vec::new())?;
+            merge.when_matched(WhenMatched::update_if(&dataset, condition)?).when_not_matched(WhenNotMatched::DoNothing);
+            merge.write_mode(mode).use_index(false).skip_auto_cleanup(true);
+            merge.source_dedupe_behavior(SourceDedupeBehavior::FirstSeen);
+            Box::pin(merge.try_build()?.execute_batches(vec![rows.clone()])).await
+        });
+        let (amended, stats) = amended.await?;
+        let amended = Arc::unwrap_or_clone(amended);
+        self.open.lock().insert((house.clone(), table), amended.clone());
+        Ok((Some(amended), stats.num_updated_rows))
+    }
+
+    /// Puts empty columns in the place of those with the same names, whatever type these are of. The rows are not touched.
+    ///
+    /// In two steps, of which the second is one commit: a table always has the columns, and what the first left when it was
+    /// interrupted is removed.
+    pub fn empty<'a>(
+        &'a self,
+        house: &'a HouseId,
+        table: Table,
+        columns: &'a [Field],
+    ) -> BoxFuture<'a, Result<(), DatasetError>> {
+        Box::pin(self.replace(house, table, columns))
+    }
+
+    async fn replace(&self, house: &HouseId, table: Table, columns: &[Field]) -> Result<(), DatasetError> {
+        let fault = |error: Error| told(error, 1);
+        let Some(mut dataset) = self.table(house, table).await? else { return Ok(()) };
+        let new = |name: &str| format!("new_{name}");
+        let left: Vec<_> = columns.iter().map(|it| new(it.name())).filter(|it| dataset.schema().field(it).is_some()).collect();
+        if !left.is_empty() {
+            let left: Vec<_> = left.iter().map(String::as_str).collect();
+            dataset.drop_columns(&left).await.map_err(fault)?;
+        }
+        let fields: Vec<_> = columns.iter().map(|it| it.clone().with_name(new(it.name()))).collect();
+        let nothing = NewColumnTransform::AllNulls(Arc::new(Schema::new(fields)));
+        dataset.add_columns(nothing, None, None).await.map_err(fault)?;
+        let mut schema = dataset.schema().clone();
+        for column in columns {
+            let at = schema.fields.iter().position(|it| it.name == new(column.name()));
+            let mut field =
+                schema.fields.remove(at.ok_or_else(|| DatasetError::Damaged(format!("there is no new {}", column.name())))?);
+            field.name = column.name().clone();
+            match schema.fields.iter().position(|it| it.name == field.name) {
+                Some(old) => schema.fields[old] = field,
+                None => schema.fields.push(field),
+            }
+        }
+        let project = Operation::Project { schema, preserves_nullability: true };
+        let transaction = TransactionBuilder::new(dataset.version_id(), project).build();
+        let done = CommitBuilder::new(Arc::new(dataset)).execute(transaction).await.map_err(fault)?;
+        self.open.lock().insert((house.clone(), table), done);
+        Ok(())
+    }
+}
+
+/// How columns of rows that are there are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Amend {
+    /// The rows whole, beside the others: for few of many.
+    Rows,
+    /// The columns of all rows of the fragments that hold them: for many.
+    Columns,
 }
 
 /// Part of stored states; never changed.
@@ -218,10 +334,12 @@ fn transient(error: &Error) -> bool {
 }
 
 pub(crate) fn told(error: Error, attempts: u32) -> DatasetError {
-    match error {
-        error if contended(&error) => DatasetError::Conflict { attempts },
-        Error::CorruptFile { .. } => DatasetError::Damaged(error.to_string()),
-        error => DatasetError::Unavailable(error.to_string()),
+    if contended(&error) {
+        DatasetError::Conflict { attempts }
+    } else if matches!(error, Error::CorruptFile { .. }) {
+        DatasetError::Damaged(error.to_string())
+    } else {
+        DatasetError::Unavailable(error.to_string())
     }
 }
 

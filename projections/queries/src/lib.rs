@@ -4,6 +4,7 @@
 //! binds it whatever it asks, and that says how far the copy was. Sessions are read through [`library`].
 
 mod cursor;
+pub mod entries;
 mod environments;
 mod houses;
 pub mod library;

@@ -8,12 +8,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod error;
+mod find;
+mod fuse;
 mod get;
+mod phrase;
+mod search;
 #[cfg(test)]
 mod tests;
 
 pub use error::{Code, PondError};
+pub use find::{Hit, LONGEST, MOST_SESSIONS, Mode, SESSIONS, SearchRequest, SearchResponse, SessionHit, Stats};
+pub use fuse::Near;
 pub use get::get;
+pub use search::{Arms, Attribution, Explained, Finder, Meaning, Place, explain, search, search_by};
 
 /// Of the protocol; within one, fields are only added.
 pub const PROTOCOL_VERSION: u32 = 1;

@@ -118,8 +118,12 @@ async fn a_client_that_hangs_up_does_not_cancel_its_commit() {
     log.submit(create("a", "text/plain")).await.unwrap();
     let gone = tokio::time::timeout(Duration::from_millis(5), log.submit(append("a", "still here"))).await;
     assert!(gone.is_err());
-    tokio::time::sleep(Duration::from_millis(60)).await;
-    assert_eq!(text(&pages(&log, "a", 100).await.unwrap()), "still here");
+    let landed = async {
+        while text(&pages(&log, "a", 100).await.unwrap()) != "still here" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), landed).await.unwrap();
 }
 
 #[tokio::test]

@@ -183,6 +183,37 @@ Examples:
   arbe get 0190a3c2-… --mode verbatim --json    everything, page by page
   arbe get --message msg_01… --context 5        one message with its parts, and five on either side";
 
+pub(super) const SEARCH: &str = "\
+Examples:
+  arbe search fromSortedIter                       an identifier as it is written
+  arbe search 'cannot borrow `x` as mutable'       an error as it was printed
+  arbe search why was the retry removed --client codex --since 2026-01-01
+  arbe search -- --max-count                       a flag, after two dashes
+  arbe search --explain src/lib.rs                 what each retriever made of it
+
+A question whose words were never said has no answer: nothing is printed, stderr says why, and the exit code is 3.";
+
+pub(super) const FIND: &str = "\
+Examples:
+  arbe find panicked                               entries that say it, the best first
+  arbe find --thread th_1 --type 'pi.*' cargo test
+  arbe find --status failed                        the newest entries of failed threads";
+
+pub(super) const MCP: &str = "\
+Examples:
+  claude mcp add arbe -- arbe mcp
+  codex mcp add arbe -- arbe mcp
+
+Tools: pond_search and pond_get. Resources: schema://pond and stats://pond. Nothing can be written. A running server serves the same
+at /mcp, to whoever has a token.";
+
+pub(super) const EVAL: &str = "\
+Examples:
+  arbe eval known-items.tsv                        per stratum, with intervals
+  arbe eval known-items.tsv --half reporting --misses
+
+A stratum named `absent` holds questions without an answer: those are right if nothing is found.";
+
 pub(super) const RESTORE: &str = "\
 Examples:
   arbe restore 0190a3c2-… --to claude-code --dir /tmp/out     as below ~/.claude

@@ -19,6 +19,18 @@ pub(crate) enum LibraryVerb {
     /// Show a session, or one message with what stands around it
     #[command(after_long_help = help::GET)]
     Get(Box<Get>),
+    /// Look for what was said in sessions and threads, by words and by meaning
+    #[command(after_long_help = help::SEARCH)]
+    Search(Box<Search>),
+    /// Look for entries of threads by their words and by what they are
+    #[command(after_long_help = help::FIND)]
+    Find(Box<Find>),
+    /// Serve the sessions to a model over MCP, on stdin and stdout
+    #[command(after_long_help = help::MCP)]
+    Mcp(Box<Mcp>),
+    /// Measure how well search finds known items
+    #[command(after_long_help = help::EVAL)]
+    Eval(Box<Eval>),
     /// How much is recorded, and in which state the datasets are
     Status(Box<LibraryStatus>),
     /// Write a session as files of a client, never over existing ones
@@ -65,6 +77,9 @@ pub(crate) struct Sync {
     /// Leave this stage out
     #[arg(long, value_name = "STAGE")]
     pub(crate) skip: Vec<Stage>,
+    /// Make the vectors of another model anew
+    #[arg(long)]
+    pub(crate) force_embed: bool,
 }
 
 impl Sync {
@@ -126,6 +141,161 @@ pub(crate) struct Get {
 }
 
 #[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Search {
+    /// Words, an identifier, a path, an error as it was printed, or a question in any language
+    #[arg(required = true, value_name = "WORDS")]
+    pub(crate) query: Vec<String>,
+    /// Only sessions of this project; with a `*` at the end, of those that begin so
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
+    /// Only this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Only sessions of this client; threads are of `arbe`
+    #[arg(long, value_name = "CLIENT")]
+    pub(crate) client: Option<String>,
+    /// Only what a user or an assistant said
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) role: Option<Speaker>,
+    /// Only messages from this moment on
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Moment>,
+    /// Only messages before this moment
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<Moment>,
+    /// Only sessions that score at least this, between 0 and 1
+    #[arg(long, value_name = "SCORE")]
+    pub(crate) min_score: Option<f64>,
+    /// How many sessions, at most 50
+    #[arg(long, value_name = "N", default_value_t = queries::library::SESSIONS)]
+    pub(crate) limit: u32,
+    /// Tell how it was looked for and which retriever proposed what, instead of what was found
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// The house, by id or name [default: the only one]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
+    pub(crate) house: Option<String>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Find {
+    /// Every one has to be there, in whatever form; without any, the newest entries are found
+    #[arg(value_name = "WORDS")]
+    pub(crate) words: Vec<String>,
+    /// Only of this thread
+    #[arg(long, value_name = "ID")]
+    pub(crate) thread: Option<String>,
+    /// Only by this agent
+    #[arg(long, value_name = "ID")]
+    pub(crate) author: Option<String>,
+    /// Only of this type; with a `*` at the end, of those that begin so
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// Only of threads that have this tag
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Option<String>,
+    /// Only of threads that stand so
+    #[arg(long, value_name = "STATUS")]
+    pub(crate) status: Option<Standing>,
+    /// Only entries from this moment on
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Moment>,
+    /// Only entries before this moment
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<Moment>,
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: u16,
+    /// Pass over so many
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) offset: usize,
+    /// The house, by id or name [default: the only one]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
+    pub(crate) house: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Standing {
+    Open,
+    Closed,
+    Idle,
+    Running,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl std::fmt::Display for Standing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Speaker {
+    User,
+    Assistant,
+}
+
+impl From<Speaker> for events::session::Role {
+    fn from(speaker: Speaker) -> Self {
+        match speaker {
+            Speaker::User => Self::User,
+            Speaker::Assistant => Self::Assistant,
+        }
+    }
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Mcp {
+    /// The house, by id or name [default: the only one]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
+    pub(crate) house: Option<String>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Eval {
+    /// Tab-separated: id, stratum, query, expected sessions (`client:id`, any of them), note
+    #[arg(value_name = "TSV")]
+    pub(crate) queries: PathBuf,
+    /// Only one half of them, split by expected session
+    #[arg(long, value_name = "HALF")]
+    pub(crate) half: Option<Half>,
+    /// Only one of the retrievers [default: what a search would use]
+    #[arg(long, value_name = "ARM")]
+    pub(crate) arm: Option<Arm>,
+    /// Print every question that was not answered by the first session
+    #[arg(long)]
+    pub(crate) misses: bool,
+    /// The house, by id or name [default: the only one]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
+    pub(crate) house: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Arm {
+    Keyword,
+    Vector,
+}
+
+impl From<Arm> for queries::library::Arms {
+    fn from(arm: Arm) -> Self {
+        match arm {
+            Arm::Keyword => Self::Words,
+            Arm::Vector => Self::Meaning,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Half {
+    /// To choose constants by
+    Tuning,
+    /// To report
+    Reporting,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct LibraryStatus {
     /// The house, by id or name [default: the only one]
     #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
@@ -164,7 +334,17 @@ pub(crate) struct Import {
 impl From<Import> for Sync {
     fn from(Import { archive, house }: Import) -> Self {
         let (client, skip) = (Vec::new(), Vec::new());
-        Self { client, from: None, home: None, house, import_from: Some(archive), all: false, only: None, skip }
+        Self {
+            client,
+            from: None,
+            home: None,
+            house,
+            import_from: Some(archive),
+            all: false,
+            only: None,
+            skip,
+            force_embed: false,
+        }
     }
 }
 

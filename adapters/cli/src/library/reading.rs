@@ -44,7 +44,7 @@ pub(super) async fn get(args: Get, config: &Config, json: bool) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-fn refused(error: PondError, late: Option<&anyhow::Error>) -> anyhow::Error {
+pub(super) fn refused(error: PondError, late: Option<&anyhow::Error>) -> anyhow::Error {
     let hint = late.map(|why| format!("; the datasets are behind the log: {why:#}")).unwrap_or_default();
     match error.code {
         Code::NotFound | Code::NamespaceUnknown => NotFound(format!("{error}{hint}")).into(),

@@ -112,9 +112,11 @@ pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Res
         Some((path, sum)) => import_archive(&library, path, sum.sessions).await?,
         None => import_clients(&library, &args, config).await?,
     };
-    if args.only == Some(Stage::Embed) {
-        stages::embed();
-    }
+    let wanted = args.only == Some(Stage::Embed) || (config.embedding.is_some() && args.does(Stage::Embed));
+    let embedded = match wanted {
+        true => stages::embed(&library, config, args.force_embed).await,
+        false => Ok(None),
+    };
     let updated = match args.does(Stage::UpdateIndexes) {
         true => stages::update_indexes(&library, config, args.only.is_some()).await,
         false => Ok(()),
@@ -124,6 +126,9 @@ pub(super) async fn sync(args: Sync, config: &Config, json: bool) -> anyhow::Res
     }
     // What is imported is there, whatever became of the datasets.
     tell(&summary, &complaints, started.elapsed(), json)?;
+    if let Some(done) = embedded.context("the sessions are in the log, but not all have vectors")? {
+        tell_embedded(&done, json)?;
+    }
     updated.context("the sessions are in the log, but the datasets are behind").map(|()| ExitCode::SUCCESS)
 }
 
@@ -238,4 +243,15 @@ fn tell(summary: &Summary, complaints: &[String], spent: Duration, json: bool) -
     let head = ["CLIENT", "SESSIONS", "MESSAGES", "PARTS", "NEW SESSIONS", "NEW MESSAGES", "UNCHANGED", "REFUSED", "FAULTS"];
     output::print(output::table(&head, &rows))?;
     output::print(format!("{:.1} s\n", spent.as_secs_f64()))
+}
+
+fn tell_embedded(done: &lance_sessions::Embedded, json: bool) -> anyhow::Result<()> {
+    let lance_sessions::Embedded { done, without_words, .. } = done;
+    if json {
+        return output::print_json(&serde_json::json!({ "stage": "embed", "embedded": done, "without_words": without_words }));
+    }
+    if *done > 0 {
+        output::note(format_args!("embedded {done} messages, {without_words} of them without a word that the model knows"));
+    }
+    Ok(())
 }

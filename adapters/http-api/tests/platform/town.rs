@@ -87,6 +87,7 @@ impl Town {
             commands: commands.clone(),
             queries,
             library: None,
+            search: None,
             auth: auth::Options { key: KEY, issuer: setup.issuer },
         };
         let options = http_api::Options { secret: setup.secret.map(ToOwned::to_owned), ..options() };

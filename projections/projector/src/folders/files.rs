@@ -1,40 +1,37 @@
-//! Files of a copy that are not Lance's: who feeds it, how far it is, which copy serves. Written beside and renamed, synced before.
+//! Files of a copy that are not its store's: who feeds it, how far it is, which copy serves. Written beside and renamed, synced before.
 
 use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::error::DatasetError;
-
-/// Held as long as it is there.
-pub(crate) type Lock = File;
+use super::FolderError;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-fn open(path: &Path) -> Result<File, DatasetError> {
-    let options = File::options().create(true).truncate(false).write(true).open(path);
-    options.map_err(|error| DatasetError::io(path, &error))
+fn open(path: &Path) -> Result<File, FolderError> {
+    let file = File::options().create(true).truncate(false).write(true).open(path);
+    file.map_err(|error| FolderError::io(path, error))
 }
 
-/// A lock that ends with the process. `None`: another has it.
-pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, DatasetError> {
+/// A lock that is held as long as the file is there, and ends with the process. `None`: another has it.
+pub fn try_lock(path: &Path) -> Result<Option<File>, FolderError> {
     let file = open(path)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(DatasetError::io(path, &error)),
+        Err(TryLockError::Error(error)) => Err(FolderError::io(path, error)),
     }
 }
 
 /// Beside others that read.
-pub(crate) fn lock_shared(path: &Path) -> Result<File, DatasetError> {
+pub fn lock_shared(path: &Path) -> Result<File, FolderError> {
     let file = open(path)?;
-    file.lock_shared().map_err(|error| DatasetError::io(path, &error))?;
+    file.lock_shared().map_err(|error| FolderError::io(path, error))?;
     Ok(file)
 }
 
-pub(crate) async fn lock(path: &Path) -> Result<File, DatasetError> {
+pub async fn lock(path: &Path) -> Result<File, FolderError> {
     loop {
         if let Some(file) = try_lock(path)? {
             return Ok(file);
@@ -44,17 +41,17 @@ pub(crate) async fn lock(path: &Path) -> Result<File, DatasetError> {
 }
 
 /// `None`: there is no such file.
-pub(crate) fn read(path: &Path) -> Result<Option<String>, DatasetError> {
+pub fn read(path: &Path) -> Result<Option<String>, FolderError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(DatasetError::io(path, &error)),
+        Err(error) => Err(FolderError::io(path, error)),
     }
 }
 
 /// Whole or not at all, also after a power cut.
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), DatasetError> {
-    let fault = |error: std::io::Error| DatasetError::io(path, &error);
+pub fn write(path: &Path, text: &str) -> Result<(), FolderError> {
+    let fault = |error: std::io::Error| FolderError::io(path, error);
     let beside = path.with_extension("new");
     let mut file = File::create(&beside).map_err(fault)?;
     file.write_all(text.as_bytes()).map_err(fault)?;
@@ -65,11 +62,8 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), DatasetError> {
 }
 
 /// Everything that was written to the file system of `path` is on the disk afterwards.
-pub(crate) async fn sync_all(path: &Path) -> Result<(), DatasetError> {
+pub async fn sync_all(path: &Path) -> Result<(), FolderError> {
     let directory = path.to_owned();
     let synced = tokio::task::spawn_blocking(move || File::open(&directory).and_then(|file| Ok(rustix::fs::syncfs(file)?))).await;
-    match synced {
-        Ok(done) => done.map_err(|error| DatasetError::io(path, &error)),
-        Err(error) => Err(DatasetError::Unavailable(error.to_string())),
-    }
+    synced.unwrap_or_else(|error| Err(error.into())).map_err(|error| FolderError::io(path, error))
 }

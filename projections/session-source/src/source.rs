@@ -10,15 +10,13 @@ use event_log::{From as ReadFrom, Log, Offset};
 use events::session::{Message, Session, SessionId, Timestamp};
 use events::{AgentId, AgentKind, DirectoryEvent, Entry, Event, HouseId, SessionEvent, StreamName, ThreadEvent, ThreadId};
 
-use crate::error::DatasetError;
-
 /// Heads that are remembered; they are read again when forgotten.
 const REMEMBERED: usize = 50_000;
 const PAGE: usize = 1 << 20;
 
 /// What the rows of a stream have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Head {
+pub struct Head {
     pub house: HouseId,
     pub session_id: SessionId,
     pub source_agent: Arc<str>,
@@ -27,8 +25,9 @@ pub(crate) struct Head {
     first: Option<Arc<Entry>>,
 }
 
+/// Reads what it needs from the log, and remembers some of it.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub struct Source {
     log: Log,
     heads: HashMap<StreamName, Head>,
     agents: HashMap<AgentId, AgentKind>,
@@ -37,16 +36,20 @@ pub(crate) struct Source {
 
 /// Why an event has no rows.
 #[derive(Debug)]
-pub(crate) enum Unfit {
+pub enum Unfit {
+    /// It never will have any.
     Event(String),
-    Log(DatasetError),
+    /// It cannot be read now.
+    Log(String),
 }
 
 impl Source {
+    #[must_use]
     pub fn new(log: Log) -> Self {
         Self { log, heads: HashMap::new(), agents: HashMap::new(), agents_read: 0 }
     }
 
+    /// The head of a stream whose first event has just been seen.
     pub fn remember(&mut self, stream: &StreamName, head: Head) {
         if self.heads.len() >= REMEMBERED {
             self.heads.clear();
@@ -66,6 +69,26 @@ impl Source {
         Ok(head)
     }
 
+    /// The message that stands at a place of a session or thread. `None`: there is none there, or it is no message.
+    pub async fn message(&mut self, stream: &StreamName, seq: u64) -> Result<Option<Message>, Unfit> {
+        let Some(entry) = self.entry(stream, seq).await? else { return Ok(None) };
+        match (stream, entry.event().map_err(|error| Unfit::Event(error.to_string()))?) {
+            (StreamName::Session(..), Event::Session(SessionEvent::MessageRecorded(it))) => Ok(Some(it.message)),
+            (StreamName::Thread(thread), _) => {
+                let head = self.head(stream).await?;
+                let author = self.author(&entry).await?;
+                thread_message(thread, &head, seq, &entry, author).map(Some)
+            }
+            (StreamName::Session(..) | StreamName::House(_) | StreamName::Agents, _) => Ok(None),
+        }
+    }
+
+    /// What stands at a place of a stream.
+    pub async fn entry(&self, stream: &StreamName, seq: u64) -> Result<Option<Entry>, Unfit> {
+        Ok(self.page(&stream.to_string(), seq, 1).await?.into_iter().next())
+    }
+
+    /// What the author of an entry is.
     pub async fn author(&mut self, entry: &Entry) -> Result<Option<AgentKind>, Unfit> {
         let Some(author) = entry.author_agent_id else { return Ok(None) };
         if !self.agents.contains_key(&author) {
@@ -80,7 +103,7 @@ impl Source {
         while self.agents_read < tail {
             let page = self.page(&name, self.agents_read, PAGE).await?;
             if page.is_empty() {
-                return Err(Unfit::Log(DatasetError::Unavailable(format!("{name} ends before its tail {tail}"))));
+                return Err(Unfit::Log(format!("{name} ends before its tail {tail}")));
             }
             for entry in &page {
                 if let Ok(Event::Directory(DirectoryEvent::Registered(it))) = entry.event() {
@@ -93,7 +116,7 @@ impl Source {
     }
 
     async fn page(&self, name: &str, at: u64, bytes: usize) -> Result<Vec<Entry>, Unfit> {
-        let unavailable = |error: &dyn std::fmt::Display| Unfit::Log(DatasetError::Unavailable(format!("{name}: {error}")));
+        let unavailable = |error: &dyn std::fmt::Display| Unfit::Log(format!("{name}: {error}"));
         let from = ReadFrom::At(Offset { generation: 0, position: at });
         let page = self.log.read(name, from, bytes).await.map_err(|error| unavailable(&error))?;
         let text = [b"[".as_slice(), &page.chunks.join(&b','), b"]"].concat();
@@ -112,7 +135,8 @@ fn head_of(stream: &StreamName, first: &Entry) -> Result<Head, Unfit> {
     }
 }
 
-pub(crate) fn session_head(house: &HouseId, session: &Session) -> Head {
+#[must_use]
+pub fn session_head(house: &HouseId, session: &Session) -> Head {
     Head {
         house: house.clone(),
         session_id: session.id.clone(),
@@ -123,7 +147,7 @@ pub(crate) fn session_head(house: &HouseId, session: &Session) -> Head {
 }
 
 /// A thread begins with the event that made it, which names its house.
-pub(crate) fn thread_head(thread: &ThreadId, first: &Entry) -> Result<(Session, Head), Unfit> {
+pub fn thread_head(thread: &ThreadId, first: &Entry) -> Result<(Session, Head), Unfit> {
     let created = match first.event() {
         Ok(Event::Thread(ThreadEvent::Created(created))) => created,
         Ok(_) | Err(_) => return Err(Unfit::Event(format!("a thread begins with {}", first.kind))),
@@ -134,7 +158,7 @@ pub(crate) fn thread_head(thread: &ThreadId, first: &Entry) -> Result<(Session, 
 }
 
 /// What an entry of a thread says as a message.
-pub(crate) fn thread_message(
+pub fn thread_message(
     thread: &ThreadId,
     head: &Head,
     seq: u64,

@@ -1,0 +1,290 @@
+//! What search asks: the index for words, the datasets for meaning, the log for what was said.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use embedders::Cached;
+use entry_index::{EntryFilter, EntryIndex, FoundEntries, IndexError, MessageFilter, Question, Ranked};
+use event_log::Log;
+use events::session::{Message, Role, SessionId, Timestamp};
+use events::{Entry, HouseId, StreamName, ThreadId};
+use futures::future::try_join_all;
+use lance_sessions::{Datasets, F16, Filter, Project, Tuning, VectorSource};
+use projector::Watermark;
+use queries::entries::EntryFinder;
+use queries::library::{Code, Finder, Meaning, Near, Place, PondError, Stats};
+use session_source::{Source, Unfit};
+
+use crate::config::Config;
+use crate::datasets;
+
+const INDEX: &str = "index";
+const VECTORS: &str = "vectors";
+/// How long a request waits for what was just written.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) fn open(config: &Config, log: &Log) -> Result<EntryIndex, IndexError> {
+    EntryIndex::open(&config.data_dir.join(INDEX), log.clone())
+}
+
+/// The configured model, if there is one.
+pub(crate) async fn model(config: &Config) -> anyhow::Result<Option<Model>> {
+    let Some(options) = &config.embedding else { return Ok(None) };
+    let embedder = embedders::load(options).await?;
+    let directory: PathBuf = config.data_dir.join(VECTORS);
+    let quick = embedder.is_quick();
+    Ok(Some(Model { cached: Arc::new(Cached::open(embedder, &directory)?), quick }))
+}
+
+/// A model whose vectors are kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    cached: Arc<Cached>,
+    quick: bool,
+}
+
+impl VectorSource for Model {
+    fn model(&self) -> &str {
+        self.cached.model()
+    }
+
+    fn dimensions(&self) -> usize {
+        self.cached.dimensions()
+    }
+
+    fn vectors(&self, texts: &[&str]) -> Result<Vec<Option<Vec<F16>>>, String> {
+        self.cached.embed_documents(texts).map_err(|error| error.to_string())
+    }
+
+    fn is_quick(&self) -> bool {
+        self.quick
+    }
+}
+
+/// Where messages are found.
+#[derive(Clone, Debug)]
+pub(crate) struct Seeker {
+    pub(crate) index: EntryIndex,
+    pub(crate) datasets: Datasets,
+    log: Log,
+    model: Option<Model>,
+    tuning: Tuning,
+    /// Remembers what threads are.
+    threads: Arc<tokio::sync::Mutex<Source>>,
+    /// How far the index is, if somebody in this process knows.
+    watermark: Option<Watermark>,
+}
+
+fn told(error: &IndexError) -> PondError {
+    match error {
+        IndexError::Damaged(_) => {
+            tracing::error!(%error, "the index is damaged");
+            PondError::new(Code::StorageUnavailable, "the index is damaged; `arbe rebuild entries` makes it anew")
+        }
+        IndexError::Unavailable(_) => {
+            tracing::warn!(%error, "the index could not be read");
+            PondError::new(Code::StorageUnavailable, "the index cannot be read now; the server's log says why")
+        }
+    }
+}
+
+fn unfit(unfit: Unfit) -> PondError {
+    match unfit {
+        Unfit::Event(why) => PondError::new(Code::Internal, why),
+        Unfit::Log(why) => PondError::new(Code::StorageUnavailable, why),
+    }
+}
+
+impl Seeker {
+    pub(crate) fn new(config: &Config, log: &Log, index: EntryIndex, datasets: Datasets, model: Option<Model>) -> Self {
+        let threads = Arc::new(tokio::sync::Mutex::new(Source::new(log.clone())));
+        Self { index, datasets, log: log.clone(), model, tuning: config.tuning, threads, watermark: None }
+    }
+
+    pub(crate) fn following(self, watermark: Watermark) -> Self {
+        Self { watermark: Some(watermark), ..self }
+    }
+
+    pub(crate) fn model(&self) -> Option<&Model> {
+        self.model.as_ref()
+    }
+
+    /// Reads files, away from the threads on which others wait.
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&EntryIndex) -> Result<T, IndexError> + Send + 'static,
+    ) -> Result<T, PondError> {
+        let index = self.index.clone();
+        let found = tokio::task::spawn_blocking(move || look(&index)).await;
+        found.map_err(|error| PondError::new(Code::Internal, error.to_string()))?.map_err(|error| told(&error))
+    }
+
+    async fn message(&self, place: &Place) -> Result<Option<Message>, PondError> {
+        let Some(stream) = StreamName::parse(&place.stream) else { return Ok(None) };
+        match stream {
+            StreamName::Thread(_) => self.threads.lock().await.message(&stream, place.seq).await.map_err(unfit),
+            StreamName::Session(..) => Source::new(self.log.clone()).message(&stream, place.seq).await.map_err(unfit),
+            StreamName::House(_) | StreamName::Agents => Ok(None),
+        }
+    }
+
+    async fn embedded(&self, house: &HouseId, model: &Model) -> Result<bool, PondError> {
+        self.datasets.has_vectors(house, model.model()).await.map_err(datasets::told)
+    }
+}
+
+fn as_filter(filter: &MessageFilter) -> Result<Filter, PondError> {
+    let wrong = |error: &dyn std::fmt::Display| PondError::invalid(error.to_string());
+    let moment = |micros: Option<i64>| micros.map(Timestamp::from_micros).transpose().map_err(|error| wrong(&error));
+    let project = |name: &String| match name.strip_suffix('*') {
+        Some(beginning) => Project::Begins(beginning.to_owned()),
+        None => Project::Is(name.clone()),
+    };
+    let role = |name: &String| match name.as_str() {
+        "user" => Ok(Role::User),
+        "assistant" => Ok(Role::Assistant),
+        "system" => Ok(Role::System),
+        "tool" => Ok(Role::Tool),
+        other => Err(PondError::invalid(format!("there is no role {other:?}"))),
+    };
+    Ok(Filter {
+        project: filter.project.as_ref().map(|name| vec![project(name)]),
+        session: filter.session.as_deref().map(SessionId::new).transpose().map_err(|error| wrong(&error))?,
+        source_agent: filter.source_agent.clone(),
+        role: filter.role.as_ref().map(role).transpose()?,
+        since: moment(filter.since)?,
+        until: moment(filter.until)?,
+    })
+}
+
+#[async_trait::async_trait]
+impl Finder for Seeker {
+    async fn words(
+        &self,
+        house: &HouseId,
+        question: &Question,
+        filter: &MessageFilter,
+        most: usize,
+    ) -> Result<Option<Ranked>, PondError> {
+        let (house, question, filter) = (house.clone(), question.clone(), filter.clone());
+        self.look(move |index| index.messages(&house, &question, &filter, most)).await
+    }
+
+    async fn meaning(
+        &self,
+        house: &HouseId,
+        query: &str,
+        filter: &MessageFilter,
+        most: usize,
+    ) -> Result<Option<Meaning>, PondError> {
+        let Some(model) = &self.model else { return Ok(None) };
+        if !self.embedded(house, model).await? {
+            return Ok(None);
+        }
+        let (cached, text) = (model.cached.clone(), query.to_owned());
+        let vector = tokio::task::spawn_blocking(move || cached.embed_query(&text)).await;
+        let internal = |error: &dyn std::fmt::Display| PondError::new(Code::Internal, error.to_string());
+        let vector = vector.map_err(|error| internal(&error))?.map_err(|error| internal(&error))?;
+        // A question without a word that the model knows means nothing to it.
+        let Some(vector) = vector else { return Ok(Some(Meaning { near: Vec::new() })) };
+        let filter = as_filter(filter)?;
+        let name = model.model();
+        let near = self.datasets.nearest(house, &vector, name, &filter, most, self.tuning).await.map_err(datasets::told)?;
+        let ids: Vec<String> = near.iter().map(|it| it.session_id.to_string()).collect();
+        let (of, house_too) = (ids.clone(), house.clone());
+        let places =
+            self.look(move |index| index.whereabouts(&house_too, &of.iter().map(String::as_str).collect::<Vec<_>>())).await?;
+        let near = near.into_iter().zip(places).filter_map(|(it, at)| {
+            let at = at?;
+            Some(Near {
+                root: at.root,
+                root_agent: at.source_agent,
+                root_project: at.project,
+                created_at: at.created_at,
+                last_at: at.last_at,
+                session_id: it.session_id.to_string(),
+                place: Place { stream: at.stream, seq: it.seq },
+                similarity: it.similarity,
+            })
+        });
+        Ok(Some(Meaning { near: near.collect() }))
+    }
+
+    async fn plan(&self, house: &HouseId, query: &str, filter: &MessageFilter, most: usize) -> Result<Option<String>, PondError> {
+        let Some(model) = &self.model else { return Ok(None) };
+        let (cached, text) = (model.cached.clone(), query.to_owned());
+        let internal = |error: &dyn std::fmt::Display| PondError::new(Code::Internal, error.to_string());
+        let vector = tokio::task::spawn_blocking(move || cached.embed_query(&text)).await;
+        let Some(vector) = vector.map_err(|error| internal(&error))?.map_err(|error| internal(&error))? else { return Ok(None) };
+        let plan = self.datasets.nearest_analysis(house, &vector, model.model(), &as_filter(filter)?, most, self.tuning).await;
+        plan.map(Some).map_err(datasets::told)
+    }
+
+    async fn said(&self, places: &[Place]) -> Result<Vec<Option<Message>>, PondError> {
+        try_join_all(places.iter().map(|place| self.message(place))).await
+    }
+
+    fn newer(&self, place: &Place) -> u64 {
+        let tail = self.log.with_stream(&place.stream, |stream| stream.head.tail).unwrap_or_default();
+        tail.saturating_sub(place.seq + 1)
+    }
+
+    async fn stats(&self, house: &HouseId) -> Result<Stats, PondError> {
+        let of = house.clone();
+        let searchable_messages = self.look(move |index| index.count(&of)).await?;
+        let position = self.index.checkpoint().map_err(|error| told(&error))?.position();
+        let health = self.datasets.health(house).await.map_err(datasets::told)?;
+        let rows = |table: &str| health.get(table).map_or(0, |it| it.rows);
+        let embedded_messages = match &self.model {
+            Some(model) => self.datasets.coverage(house, model.model()).await.map_err(datasets::told)?.embedded,
+            None => 0,
+        };
+        Ok(Stats {
+            sessions: rows("sessions"),
+            messages: rows("messages"),
+            parts: rows("parts"),
+            searchable_messages,
+            embedded_messages,
+            embedding_model: self.model.as_ref().map(|model| model.model().to_owned()),
+            clients: self.datasets.clients(house).await.map_err(datasets::told)?,
+            position,
+        })
+    }
+
+    async fn searchable(&self, position: u64) -> Result<(), PondError> {
+        datasets::reached(&self.log, self.watermark.clone(), position, PATIENCE, "the index").await
+    }
+}
+
+#[async_trait::async_trait]
+impl EntryFinder for Seeker {
+    async fn entries(
+        &self,
+        house: &HouseId,
+        question: &Question,
+        filter: &EntryFilter,
+        skip: usize,
+        most: usize,
+    ) -> Result<Option<FoundEntries>, PondError> {
+        let (house, question, filter) = (house.clone(), question.clone(), filter.clone());
+        self.look(move |index| index.entries(&house, &question, &filter, skip, most)).await
+    }
+
+    async fn entry(&self, house: &HouseId, stream: u64, seq: u64) -> Result<Option<(ThreadId, Entry)>, PondError> {
+        let of = house.clone();
+        let Some(thread) = self.look(move |index| index.thread(&of, stream)).await? else { return Ok(None) };
+        let internal = |error: events::InvalidId| PondError::new(Code::Internal, error.to_string());
+        let thread = ThreadId::new(&thread).map_err(internal)?;
+        let entry = Source::new(self.log.clone()).entry(&StreamName::Thread(thread.clone()), seq).await.map_err(unfit)?;
+        Ok(entry.map(|entry| (thread, entry)))
+    }
+
+    fn position(&self) -> Result<u64, PondError> {
+        Ok(self.index.checkpoint().map_err(|error| told(&error))?.position())
+    }
+
+    async fn findable(&self, position: u64) -> Result<(), PondError> {
+        self.searchable(position).await
+    }
+}

@@ -1,0 +1,4 @@
+mod bounds;
+mod fake;
+mod http;
+mod lines;

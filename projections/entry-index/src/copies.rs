@@ -1,0 +1,241 @@
+//! The copies of the index, and reading the one that serves.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use event_log::Log;
+use events::HouseId;
+use parking_lot::Mutex;
+use projector::folders::{CopyInfo, Folder, FolderHold, Folders};
+use projector::{Checkpoint, Copies, Dropped, Live, Projector as _, SinkError, Sums};
+use tantivy::{IndexReader, ReloadPolicy};
+
+use crate::error::IndexError;
+use crate::filter::{EntryFilter, MessageFilter};
+use crate::find::{self, FoundEntries};
+use crate::projection::{Change, EntriesProjector};
+use crate::question::Question;
+use crate::rank::{self, Asked, Ranked};
+use crate::schema::Fields;
+use crate::sink::{self, EntriesSink, MADE};
+use crate::sums;
+use crate::view::{Tables, View, Whereabouts};
+
+/// All copies of the index.
+#[derive(Clone)]
+pub struct EntryIndex {
+    folders: Folders,
+    log: Log,
+    fields: Fields,
+    serving: Arc<Mutex<Option<Serving>>>,
+}
+
+/// The copy that is read, and the last moment of it.
+struct Serving {
+    path: PathBuf,
+    reader: IndexReader,
+    tables: Tables,
+    written: Option<Written>,
+    view: View,
+}
+
+impl std::fmt::Debug for EntryIndex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EntryIndex").field("directory", &self.folders.directory()).finish_non_exhaustive()
+    }
+}
+
+fn told(error: projector::folders::FolderError) -> IndexError {
+    match SinkError::from(error) {
+        SinkError::Damaged(why) => IndexError::Damaged(why),
+        error @ (SinkError::Moved | SinkError::Refused { .. } | SinkError::Unavailable(_)) => {
+            IndexError::Unavailable(error.to_string())
+        }
+    }
+}
+
+impl EntryIndex {
+    /// Copies under `directory`, which is made if need be.
+    pub fn open(directory: &Path, log: Log) -> Result<Self, IndexError> {
+        let folders = Folders::open(directory, EntriesProjector::NAME, crate::VERSION).map_err(told)?;
+        Ok(Self { folders, log, fields: Fields::new(), serving: Arc::default() })
+    }
+
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.folders.directory()
+    }
+
+    /// How far the copy that serves has come.
+    pub fn checkpoint(&self) -> Result<Checkpoint, IndexError> {
+        self.folders.checkpoint().map_err(told)
+    }
+
+    pub fn copies(&self) -> Result<Vec<CopyInfo>, IndexError> {
+        self.folders.copies().map_err(told)
+    }
+
+    pub async fn drop_copy(&self, name: &str) -> Result<Dropped, IndexError> {
+        self.folders.drop_copy(name).await.map_err(told)
+    }
+
+    fn sink(&self, folder: Folder) -> EntriesSink {
+        EntriesSink::new(folder, self.fields.clone(), self.log.clone())
+    }
+
+    /// The index as it is now. `None`: nothing was ever projected.
+    fn view(&self) -> Result<Option<View>, IndexError> {
+        let Some(folder) = self.folders.serving().map_err(told)? else { return Ok(None) };
+        if !folder.state().map_err(told)?.made().contains(MADE) {
+            return Ok(None);
+        }
+        let mut serving = self.serving.lock();
+        let known = serving.take().filter(|serving| serving.path == folder.path());
+        let mut now = match known {
+            Some(known) => known,
+            None => Serving::open(folder.path(), &self.fields)?,
+        };
+        now.freshen(&self.fields)?;
+        let view = now.view.clone();
+        *serving = Some(now);
+        Ok(Some(view))
+    }
+
+    /// Which sessions of a house fit a question. Reads files: not for a thread that others wait on.
+    pub fn messages(
+        &self,
+        house: &HouseId,
+        question: &Question,
+        filter: &MessageFilter,
+        most: usize,
+    ) -> Result<Option<Ranked>, IndexError> {
+        let Some(view) = self.view()? else { return Ok(None) };
+        rank::rank(&Asked { view: &view, house, question, filter }, most).map(Some)
+    }
+
+    /// Which entries of a house's threads fit a question. Reads files: not for a thread that others wait on.
+    pub fn entries(
+        &self,
+        house: &HouseId,
+        question: &Question,
+        filter: &EntryFilter,
+        skip: usize,
+        most: usize,
+    ) -> Result<Option<FoundEntries>, IndexError> {
+        let Some(view) = self.view()? else { return Ok(None) };
+        find::find(&view, house, question, filter, skip, most).map(Some)
+    }
+
+    /// The thread whose entry was found.
+    pub fn thread(&self, house: &HouseId, stream: u64) -> Result<Option<String>, IndexError> {
+        Ok(self.view()?.and_then(|view| find::thread_of(&view, house, stream)))
+    }
+
+    /// Where sessions stand, and what they hang on; `None` for those that are not indexed yet.
+    pub fn whereabouts(&self, house: &HouseId, ids: &[&str]) -> Result<Vec<Option<Whereabouts>>, IndexError> {
+        let Some(view) = self.view()? else { return Ok(vec![None; ids.len()]) };
+        let sessions = view.sessions(house);
+        Ok(ids.iter().map(|id| sessions.whereabouts(id)).collect())
+    }
+
+    /// Messages of a house that can be found.
+    pub fn count(&self, house: &HouseId) -> Result<u64, IndexError> {
+        Ok(self.view()?.map_or(0, |view| view.sessions(house).messages))
+    }
+}
+
+impl Serving {
+    fn open(path: &Path, fields: &Fields) -> Result<Self, IndexError> {
+        let index = sink::open(path, fields)?;
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        let tables = Tables::default();
+        let written = written(path);
+        let view = View::new(IndexReader::searcher(&reader), fields.clone(), &tables)?;
+        Ok(Self { path: path.to_owned(), reader, tables, written, view })
+    }
+
+    /// The list of segments is replaced by every commit and every merge.
+    fn freshen(&mut self, fields: &Fields) -> Result<(), IndexError> {
+        let now = written(&self.path);
+        if now != self.written {
+            self.reader.reload()?;
+            self.view = View::new(self.reader.searcher(), fields.clone(), &self.tables)?;
+            self.written = now;
+        }
+        Ok(())
+    }
+}
+
+/// The list of segments as a file; another one takes its place whenever it changes.
+type Written = (u64, SystemTime);
+
+fn written(path: &Path) -> Option<Written> {
+    let list = std::fs::metadata(sink::list(path)).ok()?;
+    Some((list.ino(), list.modified().ok()?))
+}
+
+impl Copies<Change> for EntryIndex {
+    type Sink = EntriesSink;
+    type Hold = FolderHold;
+
+    async fn live(&self) -> Result<Live<EntriesSink>, SinkError> {
+        let (live, _alone) = self.folders.live().await?;
+        Ok(match live {
+            Live::Current(folder) if sink::is_sound(&folder, &self.fields) => Live::Current(self.sink(folder)),
+            Live::Current(_) => Live::Outdated { version: 0 },
+            Live::Outdated { version } => Live::Outdated { version },
+        })
+    }
+
+    async fn beside(&self, label: &str) -> Result<EntriesSink, SinkError> {
+        Ok(self.sink(self.folders.beside(label).await?))
+    }
+
+    async fn hold(&self) -> Result<(FolderHold, Checkpoint), SinkError> {
+        Ok(self.folders.hold().await?)
+    }
+
+    async fn swap(&self, hold: FolderHold, copy: &mut EntriesSink) -> Result<(), SinkError> {
+        Ok(self.folders.swap(hold, copy.folder())?)
+    }
+
+    fn address(&self, copy: &EntriesSink) -> String {
+        copy.folder().path().display().to_string()
+    }
+
+    async fn discard(&self, copy: EntriesSink) -> Result<(), SinkError> {
+        let folder = copy.folder().clone();
+        drop(copy);
+        Ok(self.folders.discard(&folder).await?)
+    }
+
+    async fn sums(&self, copy: &mut EntriesSink) -> Result<Sums, SinkError> {
+        sums_of(copy.folder(), &self.fields).await
+    }
+
+    async fn live_sums(&self) -> Result<Option<(Checkpoint, Sums)>, SinkError> {
+        let Some(folder) = self.folders.serving()? else { return Ok(None) };
+        let _reading = folder.reading()?;
+        let (at, searcher) = {
+            let _standing = folder.stand_still().await?;
+            let index = sink::open(folder.path(), &self.fields)?;
+            let reader: IndexReader =
+                index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(IndexError::from)?;
+            (folder.checkpoint()?, reader.searcher())
+        };
+        let fields = self.fields.clone();
+        let sums = tokio::task::spawn_blocking(move || sums::of(&searcher, &fields)).await;
+        let sums = sums.map_err(|error| SinkError::Unavailable(error.to_string()))?;
+        Ok(Some((at, sums.map_err(|error| SinkError::Damaged(error.to_string()))?)))
+    }
+}
+
+async fn sums_of(folder: &Folder, fields: &Fields) -> Result<Sums, SinkError> {
+    let index = sink::open(folder.path(), fields)?;
+    let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(IndexError::from)?;
+    let (searcher, fields) = (reader.searcher(), fields.clone());
+    let sums = tokio::task::spawn_blocking(move || sums::of(&searcher, &fields)).await;
+    Ok(sums.map_err(|error| SinkError::Unavailable(error.to_string()))??)
+}

@@ -1,0 +1,34 @@
+use projector::SinkError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    #[error("the index is damaged: {0}; `arbe rebuild entries` makes it anew")]
+    Damaged(String),
+    #[error("the index cannot be used now: {0}")]
+    Unavailable(String),
+}
+
+impl From<tantivy::TantivyError> for IndexError {
+    fn from(error: tantivy::TantivyError) -> Self {
+        use tantivy::TantivyError as E;
+        match error {
+            E::DataCorruption(_) | E::IncompatibleIndex(_) | E::SchemaError(_) => Self::Damaged(error.to_string()),
+            error => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<std::io::Error> for IndexError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl From<IndexError> for SinkError {
+    fn from(error: IndexError) -> Self {
+        match error {
+            IndexError::Damaged(_) => Self::Damaged(error.to_string()),
+            IndexError::Unavailable(_) => Self::Unavailable(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The words of a question, and where they are said: each word with the forms of it that count as the same.
+
+use tantivy::BitSet;
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::index::InvertedIndexReader;
+use tantivy::postings::{Postings, TermInfo};
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{DocSet, TERMINATED, Term};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::error::IndexError;
+use crate::question::{Question, Shape, Word};
+
+/// Weights are counted in hundredths, so that sums do not depend on their order.
+const WHOLE: u32 = 100;
+const FRAGMENT: u32 = 80;
+/// One is the other with something behind it.
+const LONGER: u32 = 50;
+const FORM: u32 = 30;
+/// Forms of one word that are looked at, the most frequent first.
+const MOST_FORMS: usize = 16;
+/// A word this long may be part of a longer one, or have other forms.
+const SHORTEST: usize = 4;
+
+/// One segment as a question sees it.
+pub(crate) struct Lot<'a> {
+    pub inverted: Arc<InvertedIndexReader>,
+    pub norms: FieldNormReader,
+    /// What belongs to the house.
+    pub inside: &'a BitSet,
+    /// What may be found of it.
+    pub wanted: Option<BitSet>,
+}
+
+impl Lot<'_> {
+    /// Documents of the house that say a word.
+    fn said(&self, term: &TermInfo) -> Result<u64, IndexError> {
+        let mut postings = self.inverted.read_postings_from_terminfo(term, IndexRecordOption::Basic)?;
+        let mut said = 0;
+        while postings.doc() != TERMINATED {
+            said += u64::from(self.inside.contains(postings.doc()));
+            postings.advance();
+        }
+        Ok(said)
+    }
+
+    pub fn may(&self, doc: u32) -> bool {
+        self.wanted.as_ref().is_none_or(|wanted| wanted.contains(doc))
+    }
+}
+
+/// A word, and where it is said.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub word: Word,
+    /// Of a word that stands for itself 1; of a piece of a compound less.
+    pub factor: f32,
+    /// Documents of the house that say it, in whatever form.
+    pub frequency: u64,
+    /// Documents that say it as it is written.
+    pub exactly: u64,
+    /// Documents that say it, or what can hardly be another word.
+    pub surely: u64,
+    /// Per segment, in order: the document and how often, in hundredths.
+    pub hits: Vec<Vec<(u32, u32)>>,
+    /// What it was looked for as.
+    pub forms: Vec<String>,
+}
+
+impl Group {
+    pub fn is_known(&self) -> bool {
+        self.frequency > 0
+    }
+
+    /// Whether somebody says this word, and not one that only looks like it.
+    pub fn is_said(&self) -> bool {
+        self.surely > 0
+    }
+
+    /// How often a document says it, in hundredths.
+    pub fn in_document(&self, segment: u32, doc: u32) -> u32 {
+        let hits = &self.hits[segment as usize];
+        hits.binary_search_by_key(&doc, |hit| hit.0).map_or(0, |at| hits[at].1)
+    }
+}
+
+pub(crate) fn all(lots: &[Lot<'_>], field: Field, question: &Question) -> Result<Vec<Group>, IndexError> {
+    let mut groups = Vec::new();
+    for word in &question.words {
+        let whole = group(lots, field, word.clone(), 1.0, question.words.len() == 1)?;
+        let known = whole.is_known();
+        groups.push(whole);
+        for part in &word.parts {
+            if question.words.iter().any(|other| other.term == *part) {
+                continue;
+            }
+            let piece = Word { term: part.clone(), parts: Vec::new(), shape: Shape::Plain, chunk: word.chunk };
+            groups.push(group(lots, field, piece, if known { 0.25 } else { 0.6 }, false)?);
+        }
+    }
+    Ok(groups)
+}
+
+/// A name, or a word that is all of a question, may be a piece of a longer one.
+fn group(lots: &[Lot<'_>], field: Field, word: Word, factor: f32, alone: bool) -> Result<Group, IndexError> {
+    let mut forms = vec![(word.term.clone(), WHOLE)];
+    let long = word.term.chars().count() >= SHORTEST;
+    if matches!(word.shape, Shape::Plain | Shape::Capital) && long {
+        let weight = |form: &str| if form.starts_with(&word.term) || word.term.starts_with(form) { LONGER } else { FORM };
+        forms.extend(forms_of(lots, &word.term)?.into_iter().map(|form| (form.clone(), weight(&form))));
+    }
+    let mut group = Group::new(word, factor);
+    group.look(lots, field, &forms)?;
+    if group.exactly == 0 && long && (alone || group.word.shape == Shape::Name) && group.word.shape != Shape::Pair {
+        forms.extend(containing(lots, &group.word.term)?.into_iter().map(|form| (form, FRAGMENT)));
+        group.look(lots, field, &forms)?;
+    }
+    Ok(group)
+}
+
+impl Group {
+    fn new(word: Word, factor: f32) -> Self {
+        Self { word, factor, frequency: 0, exactly: 0, surely: 0, hits: Vec::new(), forms: Vec::new() }
+    }
+
+    fn look(&mut self, lots: &[Lot<'_>], field: Field, forms: &[(String, u32)]) -> Result<(), IndexError> {
+        (self.frequency, self.exactly, self.surely, self.hits) = (0, 0, 0, Vec::new());
+        for lot in lots {
+            let mut hits: Vec<(u32, u32)> = Vec::new();
+            let mut said: Vec<u32> = Vec::new();
+            for (form, weight) in forms {
+                let term = Term::from_field_text(field, form);
+                let Some(mut postings) = lot.inverted.read_postings(&term, IndexRecordOption::WithFreqs)? else { continue };
+                while postings.doc() != TERMINATED {
+                    let doc = postings.doc();
+                    if lot.inside.contains(doc) {
+                        said.push(doc);
+                        self.exactly += u64::from(*weight == WHOLE);
+                        self.surely += u64::from(*weight >= LONGER);
+                        if lot.may(doc) {
+                            hits.push((doc, weight.saturating_mul(postings.term_freq())));
+                        }
+                    }
+                    postings.advance();
+                }
+            }
+            if forms.len() > 1 {
+                said.sort_unstable();
+                said.dedup();
+                hits.sort_unstable();
+                hits.dedup_by(|next, kept| {
+                    let same = next.0 == kept.0;
+                    kept.1 = if same { kept.1.saturating_add(next.1) } else { kept.1 };
+                    same
+                });
+            }
+            self.frequency += said.len() as u64;
+            self.hits.push(hits);
+        }
+        self.forms = forms.iter().map(|(form, _)| form.clone()).collect();
+        Ok(())
+    }
+}
+
+/// Words that begin alike and end a little differently are forms of one word in most languages, as prefixes are of few.
+fn is_form(word: &str, other: &str) -> bool {
+    let (long, short) = (word.chars().count().max(other.chars().count()), word.chars().count().min(other.chars().count()));
+    let common = word.chars().zip(other.chars()).take_while(|(one, two)| one == two).count();
+    other != word
+        && common >= SHORTEST
+        && common * 10 >= long * 7
+        && short + 1 >= common
+        && other.chars().all(char::is_alphabetic)
+}
+
+fn forms_of(lots: &[Lot<'_>], word: &str) -> Result<Vec<String>, IndexError> {
+    let stem: String = word.chars().take((word.chars().count() * 7).div_ceil(10).max(SHORTEST)).collect();
+    vocabulary(lots, Some(&stem), |term| is_form(word, term))
+}
+
+fn containing(lots: &[Lot<'_>], word: &str) -> Result<Vec<String>, IndexError> {
+    vocabulary(lots, None, |term| term.len() > word.len() && term.contains(word))
+}
+
+/// The words of the house that fit, the most frequent first.
+fn vocabulary(lots: &[Lot<'_>], prefix: Option<&str>, fits: impl Fn(&str) -> bool) -> Result<Vec<String>, IndexError> {
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for lot in lots {
+        let range = lot.inverted.terms().range();
+        let mut terms = prefix.map_or_else(|| lot.inverted.terms().range(), |prefix| range.ge(prefix)).into_stream()?;
+        while terms.advance() {
+            let Ok(term) = std::str::from_utf8(terms.key()) else { continue };
+            if prefix.is_some_and(|prefix| !term.starts_with(prefix)) {
+                break;
+            }
+            if fits(term) {
+                let said = lot.said(terms.value())?;
+                if said > 0 {
+                    *found.entry(term.to_owned()).or_default() += said;
+                }
+            }
+        }
+    }
+    let mut found: Vec<(String, u64)> = found.into_iter().collect();
+    found.sort_by(|one, two| two.1.cmp(&one.1).then_with(|| one.0.cmp(&two.0)));
+    Ok(found.into_iter().take(MOST_FORMS).map(|(term, _)| term).collect())
+}
+
+/// Words of the house that differ from one that nobody says by a letter or two, the most frequent first.
+pub(crate) fn alike(lots: &[Lot<'_>], field: Field, word: &str) -> Result<Vec<String>, IndexError> {
+    let length = word.chars().count();
+    if length < SHORTEST {
+        return Ok(Vec::new());
+    }
+    let most = if length >= 8 { 2 } else { 1 };
+    let near = vocabulary(lots, None, |term| {
+        term.chars().count().abs_diff(length) <= most
+            && !term.starts_with(|c: char| c.is_ascii_digit())
+            && within(word, term, most)
+    })?;
+    let mut said = Vec::new();
+    for term in near.into_iter().take(MOST_FORMS) {
+        let word = Word { term, parts: Vec::new(), shape: Shape::Name, chunk: 0 };
+        let mut group = Group::new(word, 1.0);
+        let form = [(group.word.term.clone(), WHOLE)];
+        group.look(lots, field, &form)?;
+        if group.hits.iter().any(|hits| !hits.is_empty()) {
+            said.push(group.word.term);
+        }
+    }
+    said.truncate(3);
+    Ok(said)
+}
+
+/// Whether two words are at most so many letters apart.
+fn within(one: &str, two: &str, most: usize) -> bool {
+    let two: Vec<char> = two.chars().collect();
+    let mut row: Vec<usize> = (0..=two.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in two.iter().enumerate() {
+            let next = (row[j + 1] + 1).min(row[j] + 1).min(diagonal + usize::from(a != *b));
+            diagonal = row[j + 1];
+            row[j + 1] = next;
+        }
+    }
+    row[two.len()] <= most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_make_forms_and_other_words_do_not() {
+        for (one, two) in [("delete", "deleted"), ("commit", "commits"), ("hooks", "hook"), ("notarization", "notarizations")] {
+            assert!(is_form(one, two), "{one} {two}");
+        }
+        for (one, two) in [("commit", "comment"), ("state", "static"), ("test", "testament"), ("read", "read2")] {
+            assert!(!is_form(one, two), "{one} {two}");
+        }
+    }
+
+    #[test]
+    fn letters_apart_are_counted() {
+        assert!(within("magento", "magenta", 1));
+        assert!(!within("mollie", "mobile", 1));
+        assert!(within("recieve", "receive", 2));
+    }
+}

@@ -1,0 +1,295 @@
+//! Which sessions, and which messages of them, say what a question asks for.
+//!
+//! A message is scored by its words, and so is a session as a whole: what a question asks for is often said over several messages. Both are
+//! counted inside the house and nowhere else. Filters come first: what they leave out is neither scored nor counted for a session.
+
+use std::collections::HashMap;
+
+use events::HouseId;
+
+use crate::error::IndexError;
+use crate::filter::{self, MessageFilter};
+use crate::groups::{self, Group, Lot};
+use crate::question::{Question, Shape};
+use crate::silence::{self, Verdict};
+use crate::view::{Sessions, View};
+
+const K1: f32 = 1.2;
+const B: f32 = 0.75;
+/// How much of a session's score its best message makes up, beside the session as a whole.
+const BEST: f32 = 0.8;
+/// A word that more than this share of all messages say tells nothing, whatever its language.
+const COMMON: f64 = 0.2;
+const FEW_MESSAGES: u64 = 100;
+/// Messages of one session that are told.
+const MATCHES: usize = 3;
+
+/// A message that fits, and where it stands in the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    pub stream: String,
+    pub seq: u64,
+    pub session_id: String,
+    pub score: f32,
+    /// Microseconds.
+    pub time: i64,
+    /// What share of the question it covers, by the weight of the words.
+    pub covers: f32,
+}
+
+/// A session that fits, with those that it spawned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionFit {
+    pub session_id: String,
+    pub source_agent: String,
+    pub project: String,
+    /// Microseconds.
+    pub created_at: i64,
+    pub last_at: i64,
+    pub score: f32,
+    /// What share of the question is said anywhere in it.
+    pub covers: f32,
+    /// The best first.
+    pub matches: Vec<Fit>,
+}
+
+/// What the index says to a question.
+#[derive(Clone, Debug)]
+pub struct Ranked {
+    /// The best first.
+    pub sessions: Vec<SessionFit>,
+    pub verdict: Verdict,
+    /// What was asked of the index, for those who want to know.
+    pub plan: String,
+}
+
+/// The weights of one collection of texts.
+struct Scale {
+    documents: f32,
+    average: f32,
+}
+
+impl Scale {
+    fn new(documents: u64, length: u64) -> Self {
+        let documents = documents.max(1) as f32;
+        Self { documents, average: (length as f32 / documents).max(1.0) }
+    }
+
+    fn rarity(&self, frequency: u64) -> f32 {
+        let frequency = (frequency as f32).min(self.documents);
+        (1.0 + (self.documents - frequency + 0.5) / (frequency + 0.5)).ln()
+    }
+
+    fn weight(&self, hundredths: u32, length: u64) -> f32 {
+        let times = hundredths as f32 / 100.0;
+        times / (times + K1 * (1.0 - B + B * length as f32 / self.average))
+    }
+}
+
+/// What a question asks for, inside a house.
+pub(crate) struct Asked<'a> {
+    pub view: &'a View,
+    pub house: &'a HouseId,
+    pub question: &'a Question,
+    pub filter: &'a MessageFilter,
+}
+
+pub(crate) fn rank(asked: &Asked<'_>, most: usize) -> Result<Ranked, IndexError> {
+    let sessions = asked.view.sessions(asked.house);
+    let (lots, numbers, plan) = lots(asked, &sessions)?;
+    let field = asked.view.fields.text;
+    let mut groups = groups::all(&lots, field, asked.question)?;
+    let common = |group: &Group| sessions.messages >= FEW_MESSAGES && group.frequency as f64 > sessions.messages as f64 * COMMON;
+    let plan = format!("{plan}{}", told(&groups, &sessions));
+    if groups.iter().any(|group| group.is_known() && !common(group)) {
+        groups.retain(|group| !common(group));
+    }
+    let (mut scored, said) = score(asked.view, &lots, &numbers, &groups, &sessions);
+    scored.truncate(most);
+    let rarities = rarities(&groups, &sessions);
+    let fits: Vec<SessionFit> = scored
+        .into_iter()
+        .filter_map(|found| session_fit(asked.view, &numbers, &groups, (&rarities, &said), &sessions, found))
+        .collect();
+    let evidence =
+        silence::Evidence { lots: &lots, field, question: asked.question, groups: &groups, rarities: &rarities, said: &said };
+    let verdict = silence::verdict(&evidence, &sessions, &fits)?;
+    Ok(Ranked { sessions: fits, verdict, plan })
+}
+
+type Lots<'a> = (Vec<Lot<'a>>, Vec<u32>, String);
+
+fn lots<'a>(asked: &Asked<'a>, sessions: &Sessions) -> Result<Lots<'a>, IndexError> {
+    let (mut lots, mut numbers, mut plan) = (Vec::new(), Vec::new(), String::new());
+    for (number, segment, table) in asked.view.segments() {
+        let Some(inside) = table.messages(asked.house) else { continue };
+        let field = asked.view.fields.text;
+        let query = filter::messages(&asked.view.fields, asked.house, asked.filter, sessions);
+        let wanted = match &query {
+            Some(query) => Some(filter::docs(asked.view, segment, query.as_ref())?),
+            None => None,
+        };
+        if plan.is_empty() {
+            plan = filter::told(query.as_deref());
+        }
+        let (inverted, norms) = (segment.inverted_index(field)?, segment.get_fieldnorms_reader(field)?);
+        lots.push(Lot { inverted, norms, inside, wanted });
+        numbers.push(number);
+    }
+    Ok((lots, numbers, plan))
+}
+
+/// A session by its place, and its messages.
+struct Found {
+    place: u32,
+    score: f32,
+    /// Segment (as a lot), document, score.
+    messages: Vec<(u32, u32, f32)>,
+}
+
+/// How often each word is said in each session, in hundredths.
+pub(crate) type Said = Vec<HashMap<u32, u32>>;
+
+fn score(view: &View, lots: &[Lot<'_>], numbers: &[u32], groups: &[Group], sessions: &Sessions) -> (Vec<Found>, Said) {
+    let messages = Scale::new(sessions.messages, sessions.length);
+    let wholes = Scale::new(sessions.roots, sessions.length);
+    let tables: Vec<_> = view.segments().map(|(_, _, table)| table).collect();
+    let root = |lot: usize, doc: u32| {
+        let stream = tables[numbers[lot] as usize].stream(doc);
+        sessions.place(stream).map(|place| sessions.all[place as usize].root)
+    };
+    let mut found: HashMap<u32, Found> = HashMap::new();
+    let mut of_message: Vec<Vec<f32>> = lots.iter().map(|lot| vec![0.0; lot.norms.num_docs() as usize]).collect();
+    let mut touched: Vec<(u32, u32)> = Vec::new();
+    let mut said = Said::new();
+    for group in groups {
+        let rarity = group.factor * messages.rarity(group.frequency);
+        let mut in_session: HashMap<u32, u32> = HashMap::new();
+        for (lot, hits) in group.hits.iter().enumerate() {
+            let scores = &mut of_message[lot];
+            for (doc, times) in hits {
+                let length = lots[lot].norms.fieldnorm(*doc).into();
+                let score = &mut scores[*doc as usize];
+                if *score == 0.0 {
+                    touched.push((lot as u32, *doc));
+                }
+                *score += rarity * messages.weight(*times, length);
+                if let Some(root) = root(lot, *doc) {
+                    let sum = in_session.entry(root).or_default();
+                    *sum = sum.saturating_add(*times);
+                }
+            }
+        }
+        let rarity = group.factor * wholes.rarity(in_session.len() as u64);
+        for (place, times) in &in_session {
+            let at = found.entry(*place).or_insert_with(|| Found { place: *place, score: 0.0, messages: Vec::new() });
+            at.score += rarity * wholes.weight(*times, sessions.all[*place as usize].length);
+        }
+        said.push(in_session);
+    }
+    for (lot, doc) in touched {
+        let score = of_message[lot as usize][doc as usize];
+        if let Some(at) = root(lot as usize, doc).and_then(|root| found.get_mut(&root)) {
+            keep(&mut at.messages, (lot, doc, score));
+        }
+    }
+    (combined(found), said)
+}
+
+/// The few best messages, whichever comes first.
+fn keep(messages: &mut Vec<(u32, u32, f32)>, new: (u32, u32, f32)) {
+    let better =
+        |one: &(u32, u32, f32), two: &(u32, u32, f32)| one.2 > two.2 || (one.2 == two.2 && (one.0, one.1) < (two.0, two.1));
+    let at = messages.iter().position(|known| better(&new, known)).unwrap_or(messages.len());
+    if at < MATCHES {
+        messages.insert(at, new);
+        messages.truncate(MATCHES);
+    }
+}
+
+fn combined(found: HashMap<u32, Found>) -> Vec<Found> {
+    let mut found: Vec<Found> = found.into_values().filter(|session| !session.messages.is_empty()).collect();
+    let best_session = found.iter().map(|session| session.score).fold(f32::MIN_POSITIVE, f32::max);
+    let best_message = found.iter().map(|session| session.messages[0].2).fold(f32::MIN_POSITIVE, f32::max);
+    for session in &mut found {
+        session.score = (session.score / best_session + BEST * session.messages[0].2 / best_message) / (1.0 + BEST);
+    }
+    found.sort_by(|one, two| two.score.total_cmp(&one.score).then(one.place.cmp(&two.place)));
+    found
+}
+
+/// What each word weighs when it is asked how much of a question is covered. A word that nobody says weighs as much as the rarest.
+pub(crate) fn rarities(groups: &[Group], sessions: &Sessions) -> Vec<f32> {
+    let scale = Scale::new(sessions.messages, sessions.length);
+    let of = |group: &Group| match group.factor {
+        1.0 => scale.rarity(group.frequency),
+        _ => 0.0,
+    };
+    groups.iter().map(of).collect()
+}
+
+fn session_fit(
+    view: &View,
+    numbers: &[u32],
+    groups: &[Group],
+    (rarities, said): (&[f32], &Said),
+    sessions: &Sessions,
+    found: Found,
+) -> Option<SessionFit> {
+    let root = &sessions.all[found.place as usize];
+    let whole: f32 = rarities.iter().sum();
+    let segments: Vec<_> = view.segments().collect();
+    let mut matches = Vec::new();
+    for (lot, doc, score) in found.messages {
+        let (_, segment, table) = segments[numbers[lot as usize] as usize];
+        let place = sessions.place(table.stream(doc))?;
+        let note = sessions.all[place as usize].note.as_ref()?;
+        let mut covers = 0.0;
+        for (n, group) in groups.iter().enumerate().filter(|(_, group)| group.is_known()) {
+            if group.in_document(lot, doc) > 0 {
+                covers += rarities[n];
+            }
+        }
+        let fast = segment.fast_fields();
+        let seq = fast.u64("seq").ok()?.first(doc)?;
+        let time = fast.i64("time").ok()?.first(doc)?;
+        let covers = covers / whole.max(f32::MIN_POSITIVE);
+        matches.push(Fit { stream: note.stream.clone(), seq, session_id: note.id.clone(), score, time, covers });
+    }
+    let covers = said.iter().zip(rarities).filter(|(said, _)| said.contains_key(&found.place)).map(|(_, rarity)| rarity);
+    let covers: f32 = covers.sum();
+    let note = root.note.as_ref()?;
+    let last_at = root.last.max(matches.iter().map(|fit| fit.time).max().unwrap_or(i64::MIN));
+    Some(SessionFit {
+        session_id: note.id.clone(),
+        source_agent: note.source_agent.clone(),
+        project: note.project.clone(),
+        created_at: note.created_at,
+        last_at,
+        score: found.score,
+        covers: covers / whole.max(f32::MIN_POSITIVE),
+        matches,
+    })
+}
+
+fn told(groups: &[Group], sessions: &Sessions) -> String {
+    let mut text = format!("messages {} in {} sessions\n", sessions.messages, sessions.roots);
+    for group in groups {
+        let shape = match group.word.shape {
+            Shape::Plain => "word",
+            Shape::Capital => "capital",
+            Shape::Name => "name",
+            Shape::Pair => "pair",
+        };
+        let forms = group.forms.iter().skip(1).map(String::as_str).collect::<Vec<_>>().join(", ");
+        text.push_str(&format!(
+            "{shape} {:?} x {:.2}: {} messages, {} as written{}\n",
+            group.word.term,
+            group.factor,
+            group.frequency,
+            group.exactly,
+            if forms.is_empty() { String::new() } else { format!(", also as {forms}") }
+        ));
+    }
+    text
+}

@@ -1,0 +1,275 @@
+//! The index as it is at one moment, with what is known of whole sessions. Segments never change, so what is read of one is read once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use events::HouseId;
+use parking_lot::Mutex;
+use tantivy::BitSet;
+use tantivy::index::SegmentId;
+use tantivy::schema::{IndexRecordOption, Value};
+use tantivy::{DocSet, Searcher, SegmentReader, TERMINATED, TantivyDocument, Term};
+
+use crate::documents::{SessionNote, scope};
+use crate::error::IndexError;
+use crate::schema::{Fields, Kind};
+
+/// What is known of the messages of one session, or of those of it in one segment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    messages: u64,
+    /// Terms, as the index counts them.
+    length: u64,
+    last: i64,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        *self = Self {
+            messages: self.messages + other.messages,
+            length: self.length + other.length,
+            last: if self.messages == 0 { other.last } else { self.last.max(other.last) },
+        };
+    }
+}
+
+/// What one segment says about sessions.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// The number of the stream of each document.
+    streams: Vec<u64>,
+    houses: BTreeMap<String, House>,
+}
+
+#[derive(Debug)]
+struct House {
+    messages: BitSet,
+    entries: BitSet,
+    /// Terms in all its entries.
+    entries_length: u64,
+    tallies: HashMap<u64, Tally>,
+    notes: Vec<(u64, Arc<SessionNote>)>,
+}
+
+/// A session of a house, with those that it spawned.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub note: Option<Arc<SessionNote>>,
+    /// The place of the session that this one hangs on in the end; its own if on none.
+    pub root: u32,
+    pub last: i64,
+    /// Of it and of all that hang on it.
+    pub length: u64,
+}
+
+/// Where a session stands in the log, and the session that it hangs on in the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whereabouts {
+    pub stream: String,
+    pub root: String,
+    /// Of the root, as are the rest. Microseconds.
+    pub source_agent: String,
+    pub project: String,
+    pub created_at: i64,
+    pub last_at: i64,
+}
+
+/// The sessions of one house.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    pub all: Vec<Session>,
+    places: HashMap<u64, u32>,
+    ids: HashMap<String, u64>,
+    pub messages: u64,
+    pub length: u64,
+    /// Those that hang on no other.
+    pub roots: u64,
+}
+
+impl Sessions {
+    pub fn place(&self, stream: u64) -> Option<u32> {
+        self.places.get(&stream).copied()
+    }
+
+    pub fn whereabouts(&self, id: &str) -> Option<Whereabouts> {
+        let session = &self.all[self.place(self.streams(id)?)? as usize];
+        let root = &self.all[session.root as usize];
+        let (own, note) = (session.note.as_ref()?, root.note.as_ref()?);
+        Some(Whereabouts {
+            stream: own.stream.clone(),
+            root: note.id.clone(),
+            source_agent: note.source_agent.clone(),
+            project: note.project.clone(),
+            created_at: note.created_at,
+            last_at: root.last,
+        })
+    }
+
+    /// The stream of a session.
+    pub fn streams(&self, id: &str) -> Option<u64> {
+        self.ids.get(id).copied()
+    }
+}
+
+/// The tables of segments, kept from one moment to the next.
+pub(crate) type Tables = Arc<Mutex<HashMap<SegmentId, Arc<Table>>>>;
+
+/// One moment of the index.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub searcher: Searcher,
+    pub fields: Fields,
+    tables: Vec<Arc<Table>>,
+    houses: Arc<Mutex<HashMap<HouseId, Arc<Sessions>>>>,
+}
+
+impl View {
+    pub fn new(searcher: Searcher, fields: Fields, known: &Tables) -> Result<Self, IndexError> {
+        let mut tables = Vec::new();
+        for segment in searcher.segment_readers() {
+            let there = known.lock().get(&segment.segment_id()).cloned();
+            let table = match there {
+                Some(table) => table,
+                None => Arc::new(Table::read(segment, &fields)?),
+            };
+            tables.push(table);
+        }
+        let now = searcher.segment_readers().iter().map(SegmentReader::segment_id).zip(tables.iter().cloned());
+        *known.lock() = now.collect();
+        Ok(Self { searcher, fields, tables, houses: Arc::default() })
+    }
+
+    pub fn segments(&self) -> impl Iterator<Item = (u32, &SegmentReader, &Table)> {
+        let segments = self.searcher.segment_readers().iter().zip(&self.tables);
+        (0..).zip(segments).map(|(number, (segment, table))| (number, segment, table.as_ref()))
+    }
+
+    pub fn sessions(&self, house: &HouseId) -> Arc<Sessions> {
+        let mut houses = self.houses.lock();
+        houses.entry(house.clone()).or_insert_with(|| Arc::new(merge(&self.tables, house.as_str()))).clone()
+    }
+}
+
+impl Table {
+    fn read(segment: &SegmentReader, fields: &Fields) -> Result<Self, IndexError> {
+        let streams = segment.fast_fields().u64("stream")?.first_or_default_col(0);
+        let streams: Vec<u64> = (0..segment.max_doc()).map(|doc| streams.get_val(doc)).collect();
+        let mut houses = BTreeMap::new();
+        let inverted = segment.inverted_index(fields.scope)?;
+        let kinds = Kind::ALL.map(|kind| scope(kind, ""));
+        let mut names = BTreeSet::new();
+        let mut terms = inverted.terms().stream()?;
+        while terms.advance() {
+            let key = String::from_utf8_lossy(terms.key());
+            names.extend(kinds.iter().find_map(|kind| key.strip_prefix(kind)).map(str::to_owned));
+        }
+        for name in names {
+            let house = House::read(segment, fields, &streams, &name)?;
+            houses.insert(name, house);
+        }
+        Ok(Self { streams, houses })
+    }
+
+    pub fn stream(&self, doc: u32) -> u64 {
+        self.streams[doc as usize]
+    }
+
+    /// The entries of a house, and how many terms they have.
+    pub fn entries(&self, house: &HouseId) -> Option<(&BitSet, u64)> {
+        self.houses.get(house.as_str()).map(|house| (&house.entries, house.entries_length))
+    }
+
+    /// The messages of a house.
+    pub fn messages(&self, house: &HouseId) -> Option<&BitSet> {
+        self.houses.get(house.as_str()).map(|house| &house.messages)
+    }
+}
+
+impl House {
+    fn read(segment: &SegmentReader, fields: &Fields, streams: &[u64], name: &str) -> Result<Self, IndexError> {
+        let mut messages = BitSet::with_max_value(segment.max_doc());
+        let mut tallies: HashMap<u64, Tally> = HashMap::new();
+        let norms = segment.get_fieldnorms_reader(fields.text)?;
+        let times = segment.fast_fields().i64("time")?.first_or_default_col(0);
+        for doc in docs(segment, fields, &scope(Kind::Message, name))? {
+            messages.insert(doc);
+            let one = Tally { messages: 1, length: norms.fieldnorm(doc).into(), last: times.get_val(doc) };
+            tallies.entry(streams[doc as usize]).or_default().add(one);
+        }
+        let (mut entries, mut entries_length) = (BitSet::with_max_value(segment.max_doc()), 0);
+        for doc in docs(segment, fields, &scope(Kind::Entry, name))? {
+            entries.insert(doc);
+            entries_length += u64::from(norms.fieldnorm(doc));
+        }
+        let store = segment.get_store_reader(1)?;
+        let mut notes = Vec::new();
+        for doc in docs(segment, fields, &scope(Kind::Session, name))? {
+            let document: TantivyDocument = store.get(doc)?;
+            let text = document.get_first(fields.stored).and_then(|value| value.as_str().map(str::to_owned));
+            let note = text.and_then(|text| serde_json::from_str(&text).ok());
+            let note = note.ok_or_else(|| IndexError::Damaged("a session cannot be read".into()))?;
+            notes.push((streams[doc as usize], Arc::new(note)));
+        }
+        Ok(Self { messages, entries, entries_length, tallies, notes })
+    }
+}
+
+/// The documents of a scope, without those that were replaced.
+pub(crate) fn docs(segment: &SegmentReader, fields: &Fields, scope: &str) -> Result<Vec<u32>, IndexError> {
+    let term = Term::from_field_text(fields.scope, scope);
+    let postings = segment.inverted_index(fields.scope)?.read_postings(&term, IndexRecordOption::Basic)?;
+    let mut docs = Vec::new();
+    if let Some(mut postings) = postings {
+        while postings.doc() != TERMINATED {
+            docs.extend((!segment.is_deleted(postings.doc())).then_some(postings.doc()));
+            postings.advance();
+        }
+    }
+    Ok(docs)
+}
+
+fn merge(tables: &[Arc<Table>], house: &str) -> Sessions {
+    let mut sessions = Sessions::default();
+    let mut tallies: BTreeMap<u64, Tally> = BTreeMap::new();
+    let mut notes: BTreeMap<u64, Arc<SessionNote>> = BTreeMap::new();
+    for house in tables.iter().filter_map(|table| table.houses.get(house)) {
+        house.tallies.iter().for_each(|(stream, tally)| tallies.entry(*stream).or_default().add(*tally));
+        notes.extend(house.notes.iter().cloned());
+    }
+    notes.keys().for_each(|stream| {
+        tallies.entry(*stream).or_default();
+    });
+    let by_id: HashMap<&str, u64> = notes.iter().map(|(stream, note)| (note.id.as_str(), *stream)).collect();
+    for (stream, tally) in &tallies {
+        sessions.places.insert(*stream, sessions.all.len() as u32);
+        let note = notes.get(stream).cloned();
+        sessions.all.push(Session { note, root: 0, last: tally.last, length: 0 });
+        sessions.messages += tally.messages;
+        sessions.length += tally.length;
+    }
+    for (place, stream) in tallies.keys().enumerate() {
+        let root = root(&notes, &by_id, *stream);
+        let root = sessions.places.get(&root).copied().unwrap_or(place as u32);
+        sessions.all[place].root = root;
+        sessions.roots += u64::from(root as usize == place);
+        sessions.all[root as usize].length += tallies[stream].length;
+    }
+    sessions.ids = by_id.into_iter().map(|(id, stream)| (id.to_owned(), stream)).collect();
+    sessions
+}
+
+/// How far up sessions are followed: one that hangs on itself hangs on nothing.
+const DEEPEST: usize = 16;
+
+fn root(notes: &BTreeMap<u64, Arc<SessionNote>>, by_id: &HashMap<&str, u64>, stream: u64) -> u64 {
+    let mut at = stream;
+    for _ in 0..DEEPEST {
+        let parent = notes.get(&at).and_then(|note| note.parent.as_deref()).and_then(|parent| by_id.get(parent));
+        match parent {
+            Some(parent) if *parent != at && *parent != stream => at = *parent,
+            Some(_) => return stream,
+            None => return at,
+        }
+    }
+    stream
+}

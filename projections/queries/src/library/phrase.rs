@@ -1,0 +1,48 @@
+//! How much of a question stands in a text as it was typed.
+
+/// A question as a run of words.
+#[derive(Clone, Debug)]
+pub(super) struct Phrase {
+    words: Vec<String>,
+}
+
+/// Letters and digits are words, whatever joins them; case does not count.
+fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).map(str::to_lowercase)
+}
+
+impl Phrase {
+    pub fn new(query: &str) -> Self {
+        Self { words: words(query).collect() }
+    }
+
+    /// The share of its words that stand in the text in one run, one after the other. One of several words is no run.
+    pub fn share(&self, text: &str) -> f64 {
+        let mut longest = 0;
+        // How many words, ending with each of the question, match the text up to here.
+        let mut runs = vec![0_usize; self.words.len() + 1];
+        for word in words(text) {
+            for at in (0..self.words.len()).rev() {
+                runs[at + 1] = if self.words[at] == word { runs[at] + 1 } else { 0 };
+                longest = longest.max(runs[at + 1]);
+            }
+        }
+        if longest < 2.min(self.words.len()) || longest == 0 { 0.0 } else { longest as f64 / self.words.len() as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_found_whatever_stands_between_its_words() {
+        let phrase = Phrase::new("error: pathspec '.' did not match");
+        assert_eq!(phrase.share("it said `error: pathspec 'x' did`"), 0.4);
+        assert_eq!(phrase.share("Error: pathspec . did not match any"), 1.0);
+        assert_eq!(phrase.share("match not did"), 0.0);
+        assert_eq!(Phrase::new("word").share("a word"), 1.0);
+        assert_eq!(Phrase::new("word").share("words"), 0.0);
+        assert_eq!(Phrase::new("?").share("words"), 0.0);
+    }
+}

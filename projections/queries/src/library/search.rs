@@ -1,0 +1,372 @@
+//! `pond_search`: two retrievers over the same messages, fused, grouped by session. The handler knows no transport and no store.
+
+use std::collections::BTreeSet;
+
+use entry_index::{MessageFilter, Question, Ranked, SessionFit, Verdict, beginning, snippet};
+use events::HouseId;
+use events::session::{BodyRef, Data, Message, PartRef, Role, SessionId, Timestamp};
+use session_source::search_text;
+
+use super::find::{Hit, LONGEST, MOST_SESSIONS, Mode, SESSIONS, SearchRequest, SearchResponse, SessionHit, Stats};
+use super::fuse::{self, Candidate, Near};
+use super::phrase::Phrase;
+use super::{PartSummary, PondError};
+
+/// Sessions that each retriever proposes.
+const POOL: usize = 50;
+/// Messages that the vector retriever proposes: several may be of one session.
+const POOL_OF_MESSAGES: usize = 200;
+/// Sessions of which the texts are looked at before the last order is made.
+const LOOKED_AT: usize = 20;
+/// Bytes of a text that are told as they are; of a longer one its beginning and what stands around the words.
+const SMALL: usize = 1_200;
+const BEGINNING: usize = 300;
+const AROUND: usize = 500;
+
+/// Where messages are found.
+#[async_trait::async_trait]
+pub trait Finder: Send + Sync + std::fmt::Debug {
+    /// By their words. `None`: nothing was ever indexed.
+    async fn words(
+        &self,
+        house: &HouseId,
+        question: &Question,
+        filter: &MessageFilter,
+        most: usize,
+    ) -> Result<Option<Ranked>, PondError>;
+
+    /// By their meaning, the nearest first. `None`: no message is embedded under the configured model.
+    async fn meaning(
+        &self,
+        house: &HouseId,
+        query: &str,
+        filter: &MessageFilter,
+        most: usize,
+    ) -> Result<Option<Meaning>, PondError>;
+
+    /// How it would be looked for by meaning, and how long each step took.
+    async fn plan(&self, house: &HouseId, query: &str, filter: &MessageFilter, most: usize) -> Result<Option<String>, PondError>;
+
+    /// What stands at places of the log; `None` where no message does.
+    async fn said(&self, places: &[Place]) -> Result<Vec<Option<Message>>, PondError>;
+
+    /// Records of the session after one of its messages.
+    fn newer(&self, place: &Place) -> u64;
+
+    /// How much there is to be found.
+    async fn stats(&self, house: &HouseId) -> Result<Stats, PondError>;
+
+    /// Returns when everything up to a position of the log can be found, or tells why that takes too long.
+    async fn searchable(&self, position: u64) -> Result<(), PondError>;
+}
+
+/// What the vector retriever says.
+#[derive(Clone, Debug)]
+pub struct Meaning {
+    pub near: Vec<Near>,
+}
+
+/// A message by where it stands in the log.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    pub stream: String,
+    pub seq: u64,
+}
+
+/// What an operator wants to know of a search.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Explained {
+    pub mode: Mode,
+    pub verdict: String,
+    pub keyword_plan: String,
+    pub vector_plan: Option<String>,
+    /// Which retriever proposed what, the best first.
+    pub sessions: Vec<Attribution>,
+}
+
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Attribution {
+    pub session_id: String,
+    pub score: f64,
+    /// What each arm made of it, between 0 and 1; none where it did not propose it.
+    pub keyword: Option<f64>,
+    pub vector: Option<f64>,
+    /// How near the nearest message of it is: the cosine.
+    pub similarity: Option<f64>,
+    /// What share of the question is said in the session.
+    pub covers: Option<f64>,
+    /// What its text added.
+    pub phrase: f64,
+}
+
+/// Which retrievers are asked. Not on the wire: the server decides by what is embedded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arms {
+    Both,
+    Words,
+    Meaning,
+}
+
+pub async fn search(finder: &dyn Finder, house: &HouseId, request: SearchRequest) -> Result<SearchResponse, PondError> {
+    search_by(finder, house, request, Arms::Both).await
+}
+
+/// For those who measure one retriever beside the other.
+pub async fn search_by(
+    finder: &dyn Finder,
+    house: &HouseId,
+    request: SearchRequest,
+    arms: Arms,
+) -> Result<SearchResponse, PondError> {
+    let (asked, limit) = Asked::new(request)?;
+    let outcome = asked.run(finder, house, arms).await?;
+    let mut sessions = Vec::new();
+    for candidate in outcome.candidates.iter().filter(|it| asked.min_score.is_none_or(|min| it.score >= min)).take(limit) {
+        sessions.extend(asked.hit(finder, candidate)?);
+    }
+    let hints = asked.hints(&outcome, &sessions);
+    Ok(SearchResponse { sessions, mode: outcome.mode, hints })
+}
+
+/// What a search did, instead of what it found.
+pub async fn explain(finder: &dyn Finder, house: &HouseId, request: SearchRequest) -> Result<Explained, PondError> {
+    let (asked, limit) = Asked::new(request)?;
+    let outcome = asked.run(finder, house, Arms::Both).await?;
+    let told = |it: &Candidate| Attribution {
+        session_id: it.session_id.clone(),
+        score: it.score,
+        keyword: it.keyword,
+        vector: it.vector,
+        similarity: it.similarity,
+        covers: it.fit.as_ref().map(|fit| f64::from(fit.covers)),
+        phrase: it.phrase,
+    };
+    Ok(Explained {
+        mode: outcome.mode,
+        verdict: format!("{:?}", outcome.verdict),
+        keyword_plan: outcome.keyword_plan,
+        vector_plan: match outcome.mode {
+            Mode::Hybrid => finder.plan(house, &asked.query, &asked.filter, POOL_OF_MESSAGES).await?,
+            Mode::Keyword => None,
+        },
+        sessions: outcome.candidates.iter().take(limit).map(told).collect(),
+    })
+}
+
+struct Asked {
+    query: String,
+    question: Question,
+    phrase: Phrase,
+    filter: MessageFilter,
+    min_score: Option<f64>,
+    min_position: Option<u64>,
+}
+
+struct Outcome {
+    mode: Mode,
+    verdict: Verdict,
+    candidates: Vec<Candidate>,
+    keyword_plan: String,
+}
+
+impl Asked {
+    fn new(request: SearchRequest) -> Result<(Self, usize), PondError> {
+        PondError::version(request.protocol_version)?;
+        let length = request.query.chars().count();
+        if request.query.trim().is_empty() || length > LONGEST {
+            return Err(PondError::invalid(format!("query is between 1 and {LONGEST} characters; it has {length}")));
+        }
+        let limit = request.limit.unwrap_or(SESSIONS);
+        if !(1..=MOST_SESSIONS).contains(&limit) {
+            return Err(PondError::invalid(format!("limit is between 1 and {MOST_SESSIONS}")));
+        }
+        if request.min_score.is_some_and(|score| !(0.0..=1.0).contains(&score)) {
+            return Err(PondError::invalid("min_score is between 0 and 1"));
+        }
+        if let (Some(since), Some(until)) = (request.since, request.until)
+            && since >= until
+        {
+            return Err(PondError::invalid("since is not before until"));
+        }
+        let filter = MessageFilter {
+            project: request.project,
+            session: request.session_id.map(|id| id.to_string()),
+            source_agent: request.source_agent,
+            role: request.role.map(|role| role.as_str().to_owned()),
+            since: request.since.map(Timestamp::micros),
+            until: request.until.map(Timestamp::micros),
+        };
+        let (question, phrase) = (Question::new(&request.query), Phrase::new(&request.query));
+        let (min_score, min_position) = (request.min_score, request.min_position);
+        Ok((Self { query: request.query, question, phrase, filter, min_score, min_position }, limit as usize))
+    }
+
+    async fn run(&self, finder: &dyn Finder, house: &HouseId, arms: Arms) -> Result<Outcome, PondError> {
+        if let Some(position) = self.min_position {
+            finder.searchable(position).await?;
+        }
+        let meaning = async {
+            match arms {
+                Arms::Words => Ok(None),
+                Arms::Both | Arms::Meaning => finder.meaning(house, &self.query, &self.filter, POOL_OF_MESSAGES).await,
+            }
+        };
+        let (words, meaning) = tokio::try_join!(finder.words(house, &self.question, &self.filter, POOL), meaning)?;
+        let nothing = || Ranked {
+            sessions: Vec::new(),
+            verdict: Verdict::Thin { why: "nothing is indexed yet".into() },
+            plan: String::new(),
+        };
+        let Ranked { sessions, verdict, plan } = words.unwrap_or_else(nothing);
+        let mode = if meaning.is_some() { Mode::Hybrid } else { Mode::Keyword };
+        let near = meaning.map(|it| it.near).unwrap_or_default();
+        let mut candidates = fuse::fuse(&verdict, sessions, near, arms);
+        candidates.truncate(POOL);
+        self.look(finder, &mut candidates, &verdict).await?;
+        Ok(Outcome { mode, verdict, candidates, keyword_plan: plan })
+    }
+
+    /// Reads what the first of them say, and orders them by that too.
+    async fn look(&self, finder: &dyn Finder, candidates: &mut Vec<Candidate>, verdict: &Verdict) -> Result<(), PondError> {
+        let looked_at = candidates.len().min(LOOKED_AT);
+        let places: Vec<Place> = candidates[..looked_at].iter().flat_map(|it| it.places.iter().cloned()).collect();
+        let mut said = finder.said(&places).await?.into_iter();
+        for candidate in &mut candidates[..looked_at] {
+            for _ in 0..candidate.places.len() {
+                candidate.said.push(said.next().flatten());
+            }
+            let texts = candidate.said.iter().flatten().filter_map(search_text);
+            candidate.phrase = texts.map(|text| self.phrase.share(&text)).fold(0.0, f64::max);
+        }
+        candidates.truncate(looked_at);
+        fuse::settle(candidates, verdict);
+        Ok(())
+    }
+
+    fn hit(&self, finder: &dyn Finder, candidate: &Candidate) -> Result<Option<SessionHit>, PondError> {
+        let internal = |error: &dyn std::fmt::Display| PondError::new(super::Code::Internal, error.to_string());
+        let moment = |micros: i64| Timestamp::from_micros(micros).map_err(|error| internal(&error));
+        let id = SessionId::new(&candidate.session_id).map_err(|error| internal(&error))?;
+        let terms = self.question.terms();
+        let mut matches = Vec::new();
+        for ((place, said), score) in candidate.places.iter().zip(&candidate.said).zip(&candidate.scores) {
+            let Some((message, text)) = said.as_ref().and_then(|message| Some((message, search_text(message)?))) else {
+                continue;
+            };
+            let elsewhere = candidate.of_place(place).filter(|session| *session != candidate.session_id);
+            let session_id = elsewhere.map(SessionId::new).transpose().map_err(|error| internal(&error))?;
+            matches.push(hit(message, session_id, &text, &terms, *score));
+        }
+        if matches.is_empty() {
+            return Ok(None);
+        }
+        matches.sort_by(|one, two| two.score.total_cmp(&one.score));
+        let newer_messages = candidate.places.iter().map(|place| finder.newer(place)).min().unwrap_or_default();
+        let last = matches.iter().map(|hit| hit.timestamp).max();
+        Ok(Some(SessionHit {
+            session_id: id,
+            source_agent: candidate.source_agent.clone(),
+            project: candidate.project.clone(),
+            created_at: moment(candidate.created_at)?,
+            score: rounded(candidate.score),
+            newer_messages,
+            last_message_at: last.map_or_else(|| moment(candidate.last_at), |last| Ok(last.max(moment(candidate.last_at)?)))?,
+            matches,
+        }))
+    }
+
+    fn hints(&self, outcome: &Outcome, sessions: &[SessionHit]) -> Vec<String> {
+        let mut hints = Vec::new();
+        if sessions.is_empty() {
+            match &outcome.verdict {
+                Verdict::Never { why } | Verdict::Thin { why } => hints.push(why.clone()),
+                Verdict::Answer => hints.push("nothing fits".to_owned()),
+            }
+        }
+        if self.question.left_out > 0 {
+            hints.push(format!("{} words of the question were left out: it has too many", self.question.left_out));
+        }
+        if let Some(best) = sessions.first() {
+            let later: Vec<_> = sessions
+                .iter()
+                .skip(1)
+                .filter(|it| it.last_message_at > best.last_message_at && it.score * 2.0 >= best.score)
+                .collect();
+            let project: BTreeSet<_> =
+                later.iter().filter(|it| it.project == best.project).map(|it| it.session_id.as_str()).collect();
+            if !project.is_empty() {
+                let ids = project.into_iter().take(3).collect::<Vec<_>>().join(", ");
+                hints.push(format!(
+                    "later sessions of the same project say something of it too, and may supersede the first: {ids}"
+                ));
+            }
+        }
+        hints
+    }
+}
+
+fn rounded(score: f64) -> f64 {
+    (score * 10_000.0).round() / 10_000.0
+}
+
+fn hit(message: &Message, session_id: Option<SessionId>, text: &str, terms: &BTreeSet<&str>, score: f64) -> Hit {
+    let small = text.len() <= SMALL;
+    Hit {
+        message_id: message.id.clone(),
+        session_id,
+        role: message.role(),
+        timestamp: message.timestamp,
+        score: rounded(score),
+        text: if small { text.to_owned() } else { beginning(text, BEGINNING).to_owned() },
+        text_bytes: (!small).then_some(text.len() as u64),
+        snippet: if small { None } else { snippet(text, terms, AROUND) },
+        parts_summary: (message.role() == Role::User).then(|| message.parts().iter().map(part).collect()),
+    }
+}
+
+fn part(part: &PartRef<'_>) -> PartSummary {
+    let (name, bytes) = match part.body {
+        BodyRef::Text(it) => (None, it.text.len()),
+        BodyRef::Reasoning(it) => (None, it.text.len()),
+        BodyRef::File(it) => (
+            it.file_name.clone(),
+            match &it.data {
+                Data::Inline(text) | Data::Url(text) => text.len(),
+            },
+        ),
+        BodyRef::ToolCall(it) => (Some(it.name.clone()), it.params.get().len()),
+        BodyRef::ToolResult(it) => (it.name.clone(), it.result.get().len()),
+        BodyRef::ApprovalRequest(_) | BodyRef::ApprovalResponse(_) => (None, 0),
+    };
+    PartSummary {
+        id: part.id.to_string(),
+        kind: part.body.kind().to_owned(),
+        provenance: part.provenance,
+        name,
+        bytes: bytes as u64,
+    }
+}
+
+impl From<SessionFit> for Candidate {
+    fn from(fit: SessionFit) -> Self {
+        let place = |it: &entry_index::Fit| Place { stream: it.stream.clone(), seq: it.seq };
+        let best = fit.matches.first().map_or(1.0, |it| f64::from(it.score)).max(f64::MIN_POSITIVE);
+        Self {
+            session_id: fit.session_id.clone(),
+            source_agent: fit.source_agent.clone(),
+            project: fit.project.clone(),
+            created_at: fit.created_at,
+            last_at: fit.last_at,
+            places: fit.matches.iter().map(place).collect(),
+            sessions: fit.matches.iter().map(|it| it.session_id.clone()).collect(),
+            scores: fit.matches.iter().map(|it| f64::from(it.score) / best).collect(),
+            score: f64::from(fit.score),
+            keyword: Some(f64::from(fit.score)),
+            vector: None,
+            similarity: None,
+            phrase: 0.0,
+            said: Vec::new(),
+            fit: Some(fit),
+        }
+    }
+}
