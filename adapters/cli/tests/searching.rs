@@ -119,7 +119,8 @@ fn a_model_searches_over_stdio() {
     let output = server.wait_with_output().unwrap();
     let answers: Vec<Value> =
         String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let answer = |id: u64| answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("no answer {id}: {answers:?}"));
+    let answer =
+        |id: u64| answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("no answer {id}: {answers:?}"));
     let found = answer(2)["result"]["content"][0]["text"].as_str().unwrap();
     assert!(found.contains("0199e4a5-5b78-78f2-b041-6b876f71fdab") && found.contains("I turned the sign around"), "{found}");
     let stats = answer(3)["result"]["contents"][0]["text"].as_str().unwrap();
