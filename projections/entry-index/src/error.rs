@@ -11,10 +11,8 @@ pub enum IndexError {
 impl From<tantivy::TantivyError> for IndexError {
     fn from(error: tantivy::TantivyError) -> Self {
         use tantivy::TantivyError as E;
-        match error {
-            E::DataCorruption(_) | E::IncompatibleIndex(_) | E::SchemaError(_) => Self::Damaged(error.to_string()),
-            error => Self::Unavailable(error.to_string()),
-        }
+        let damaged = matches!(error, E::DataCorruption(_) | E::IncompatibleIndex(_) | E::SchemaError(_));
+        if damaged { Self::Damaged(error.to_string()) } else { Self::Unavailable(error.to_string()) }
     }
 }
 
