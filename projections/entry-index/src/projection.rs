@@ -38,8 +38,8 @@ impl Projector for EntriesProjector {
     const NAME: &'static str = "entries";
     const VERSION: u32 = crate::VERSION;
     /// A commit is some files and a sync of each.
-    const LINGER: Duration = Duration::from_millis(100);
-    const REST: u32 = 2;
+    const LINGER: Duration = Duration::from_millis(50);
+    const REST: u32 = 1;
     type Change = Change;
 
     fn reads(stream: &StreamName) -> bool {
