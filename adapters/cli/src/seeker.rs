@@ -44,6 +44,16 @@ pub(crate) struct Model {
     quick: bool,
 }
 
+impl Model {
+    /// The vector of a question. `None`: it has no word that the model knows.
+    async fn of(&self, query: &str) -> Result<Option<Vec<F16>>, PondError> {
+        let internal = |error: &dyn std::fmt::Display| PondError::new(Code::Internal, error.to_string());
+        let (cached, text) = (self.cached.clone(), query.to_owned());
+        let vector = tokio::task::spawn_blocking(move || cached.embed_query(&text)).await;
+        vector.map_err(|error| internal(&error))?.map_err(|error| internal(&error))
+    }
+}
+
 impl VectorSource for Model {
     fn model(&self) -> &str {
         self.cached.model()
@@ -182,12 +192,8 @@ impl Finder for Seeker {
         if !self.embedded(house, model).await? {
             return Ok(None);
         }
-        let (cached, text) = (model.cached.clone(), query.to_owned());
-        let vector = tokio::task::spawn_blocking(move || cached.embed_query(&text)).await;
-        let internal = |error: &dyn std::fmt::Display| PondError::new(Code::Internal, error.to_string());
-        let vector = vector.map_err(|error| internal(&error))?.map_err(|error| internal(&error))?;
         // A question without a word that the model knows means nothing to it.
-        let Some(vector) = vector else { return Ok(Some(Meaning { near: Vec::new() })) };
+        let Some(vector) = model.of(query).await? else { return Ok(Some(Meaning { near: Vec::new() })) };
         let filter = as_filter(filter)?;
         let name = model.model();
         let near = self.datasets.nearest(house, &vector, name, &filter, most, self.tuning).await.map_err(datasets::told)?;
@@ -213,10 +219,7 @@ impl Finder for Seeker {
 
     async fn plan(&self, house: &HouseId, query: &str, filter: &MessageFilter, most: usize) -> Result<Option<String>, PondError> {
         let Some(model) = &self.model else { return Ok(None) };
-        let (cached, text) = (model.cached.clone(), query.to_owned());
-        let internal = |error: &dyn std::fmt::Display| PondError::new(Code::Internal, error.to_string());
-        let vector = tokio::task::spawn_blocking(move || cached.embed_query(&text)).await;
-        let Some(vector) = vector.map_err(|error| internal(&error))?.map_err(|error| internal(&error))? else { return Ok(None) };
+        let Some(vector) = model.of(query).await? else { return Ok(None) };
         let plan = self.datasets.nearest_analysis(house, &vector, model.model(), &as_filter(filter)?, most, self.tuning).await;
         plan.map(Some).map_err(datasets::told)
     }

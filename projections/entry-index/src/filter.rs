@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use events::HouseId;
+use events::{HouseId, StreamName, ThreadId};
 use tantivy::BitSet;
 use tantivy::query::{BooleanQuery, EnableScoring, Query, RangeQuery, TermQuery, TermSetQuery};
 use tantivy::schema::{Field, IndexRecordOption};
@@ -102,10 +102,11 @@ pub(crate) fn entries(view: &View, house: &HouseId, filter: &EntryFilter) -> Res
         (None, None) => None,
         (tag, status) => Some(streams(fields.stream, threads(view, house, tag.as_deref(), status.as_deref())?)),
     };
-    let thread_stream = |id: &str| format!("arbe-thread-{id}");
+    // What cannot be the id of a thread has no stream.
+    let thread_stream = |id: &str| ThreadId::new(id).ok().map(|id| number(&StreamName::Thread(id).to_string()));
     let clauses: Vec<Clause> = [
         Some(Box::new(TermQuery::new(fields.scope_term(Kind::Entry, house), IndexRecordOption::Basic)) as Clause),
-        thread.as_deref().map(|id| streams(fields.stream, [number(&thread_stream(id))])),
+        thread.as_deref().map(|id| streams(fields.stream, thread_stream(id))),
         author.as_deref().map(|author| term(fields.author, author)),
         kind.as_deref().map(|kind| begins(fields.kind, kind)),
         standing,
