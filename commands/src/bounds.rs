@@ -18,7 +18,8 @@ pub const CONFIG_MAX: usize = 64 << 10;
 pub const CONFIG_DEPTH_MAX: usize = 32;
 /// As deep as JSON readers commonly go.
 const PAYLOAD_DEPTH_MAX: usize = 120;
-const SECRET_NAME_MAX: usize = 128;
+const VARIABLE_MAX: usize = 128;
+pub(crate) const NOT_A_VARIABLE: &str = "not a variable name of at most 128 letters, digits and `_`";
 
 pub(crate) fn invalid(field: &'static str, why: &str) -> Rejection {
     Rejection::Invalid { field, why: why.to_owned() }
@@ -66,12 +67,13 @@ pub(crate) fn tags(tags: &[String]) -> Result<Vec<String>, Rejection> {
 
 /// A secret is injected as a variable of its name.
 pub(crate) fn secret_name(text: &str) -> Result<(), Rejection> {
+    if is_variable(text) { Ok(()) } else { Err(invalid("name", NOT_A_VARIABLE)) }
+}
+
+pub(crate) fn is_variable(text: &str) -> bool {
     let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     let rest = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if first && rest && text.len() <= SECRET_NAME_MAX {
-        return Ok(());
-    }
-    Err(invalid("name", "not a variable name of at most 128 letters, digits and `_`"))
+    first && rest && text.len() <= VARIABLE_MAX
 }
 
 pub(crate) fn config(config: &JsonObject) -> Result<(), Rejection> {

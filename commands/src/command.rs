@@ -17,10 +17,11 @@ mod thread;
 
 pub use agent::{IssueKey, RegisterAgent, RenameAgent, RevokeKey};
 pub use environment::{
-    BindSecret, CreateEnvironment, DeleteEnvironment, DeleteSecret, RotateSecret, SetSecret, UnbindSecret, UpdateEnvironment,
+    BindSecret, CreateEnvironment, CreateEnvironmentWithSecrets, DeleteEnvironment, DeleteSecret, RotateSecret, SetSecret,
+    UnbindSecret, UpdateEnvironment,
 };
 pub use house::{AddMember, CreateHouse, RemoveMember, RenameHouse, SetDefaultEnvironment, SetRole};
-pub use run::{Delegate, Failure, FinishRun, OrphanRun, Outcome, ResumeRun, StartRun};
+pub use run::{CancelRun, Delegate, Failure, FinishRun, OrphanRun, Outcome, ResumeRun, StartRun};
 pub use sandbox::{DestroySandbox, MarkSandboxDead, MarkSandboxLive, RequestSandbox, ResumeSandbox, SetThreadSandbox};
 pub use thread::{
     AppendEntry, CloseThread, CreateThread, PinThread, RenameThread, ReopenThread, ReplaceTags, SetThreadEnvironment, TagThread,
@@ -66,12 +67,12 @@ macro_rules! commands {
 commands! {
     CreateHouse RenameHouse SetDefaultEnvironment AddMember RemoveMember SetRole
     RegisterAgent RenameAgent IssueKey RevokeKey
-    CreateEnvironment UpdateEnvironment BindSecret UnbindSecret DeleteEnvironment
+    CreateEnvironment CreateEnvironmentWithSecrets UpdateEnvironment BindSecret UnbindSecret DeleteEnvironment
     SetSecret RotateSecret DeleteSecret
     RequestSandbox MarkSandboxLive MarkSandboxDead DestroySandbox ResumeSandbox SetThreadSandbox
     CreateThread RenameThread PinThread UnpinThread TagThread UntagThread ReplaceTags SetThreadEnvironment CloseThread ReopenThread
     AppendEntry
-    Delegate StartRun ResumeRun FinishRun OrphanRun
+    Delegate StartRun ResumeRun CancelRun FinishRun OrphanRun
 }
 
 /// The ids of what a command makes.

@@ -44,6 +44,7 @@ fn add(draft: &mut Draft<'_>, command: &Command) -> Result<(), Rejection> {
         Command::IssueKey(it) => agent::issue_key(draft, it),
         Command::RevokeKey(it) => agent::revoke_key(draft, it),
         Command::CreateEnvironment(it) => environment::create(draft, it),
+        Command::CreateEnvironmentWithSecrets(it) => environment::create_with_secrets(draft, it),
         Command::UpdateEnvironment(it) => environment::update(draft, it),
         Command::BindSecret(it) => environment::bind_secret(draft, it),
         Command::UnbindSecret(it) => environment::unbind_secret(draft, it),
@@ -71,6 +72,7 @@ fn add(draft: &mut Draft<'_>, command: &Command) -> Result<(), Rejection> {
         Command::Delegate(it) => run::delegate(draft, it),
         Command::StartRun(it) => run::start(draft, it),
         Command::ResumeRun(it) => run::resume(draft, it),
+        Command::CancelRun(it) => run::cancel(draft, it),
         Command::FinishRun(it) => run::finish(draft, it),
         Command::OrphanRun(it) => run::orphan(draft, it),
     }
@@ -81,9 +83,11 @@ pub(crate) fn without_effect(command: &Command) -> Option<Rejection> {
     match command {
         Command::DeleteEnvironment(_) => Some(Rejection::EnvironmentInUse),
         Command::RemoveMember(_) => Some(Rejection::MemberDrivesThreads),
-        Command::CreateEnvironment(_) | Command::SetSecret(_) | Command::RequestSandbox(_) | Command::ResumeSandbox(_) => {
-            Some(Rejection::IdTaken)
-        }
+        Command::CreateEnvironment(_)
+        | Command::CreateEnvironmentWithSecrets(_)
+        | Command::SetSecret(_)
+        | Command::RequestSandbox(_)
+        | Command::ResumeSandbox(_) => Some(Rejection::IdTaken),
         Command::CreateHouse(_)
         | Command::RenameHouse(_)
         | Command::SetDefaultEnvironment(_)
@@ -116,6 +120,7 @@ pub(crate) fn without_effect(command: &Command) -> Option<Rejection> {
         | Command::Delegate(_)
         | Command::StartRun(_)
         | Command::ResumeRun(_)
+        | Command::CancelRun(_)
         | Command::FinishRun(_)
         | Command::OrphanRun(_) => None,
     }

@@ -257,7 +257,7 @@ impl Commands {
     }
 
     /// Folds everything that was durable before the call, whoever wrote it.
-    async fn refreshed(&self) -> Result<u64, CommandError> {
+    pub(crate) async fn refreshed(&self) -> Result<u64, CommandError> {
         self.inner.log.looked().await.map_err(|error| CommandError::Unavailable(error.to_string()))?;
         self.caught_up().await?;
         Ok(self.position())

@@ -49,6 +49,7 @@ rejections! {
     ParentNotFound = "parent_not_found", "no such parent thread";
     /// Only said to somebody who can see both houses.
     ParentInOtherHouse = "parent_in_other_house", "the parent thread belongs to another house";
+    TooDeep = "too_deep", "work is delegated over at most 8 threads";
     DriverNotABot = "driver_not_a_bot", "only a bot drives a thread";
     EnvironmentNotFound = "environment_not_found", "the house has no such environment";
     EnvironmentInUse = "environment_in_use", "a thread, a sandbox or the house itself refers to the environment";
@@ -62,6 +63,7 @@ rejections! {
     ThreadClosed = "thread_closed", "the thread is closed";
     WrongStatus { status: ThreadStatus } = "wrong_status", "the thread is {status}";
     WrongRun = "wrong_run", "another run is the thread's current one";
+    NothingInProgress = "nothing_in_progress", "nothing is in progress in the thread: no run, no answer of a bot, no command";
     AuthorMismatch = "author_mismatch", "an entry is authored by who posts it";
     KindNotAllowed = "kind_not_allowed", "this author may not post entries of this type here";
     UnknownKind = "unknown_kind", "no such type of entry";

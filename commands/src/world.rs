@@ -7,10 +7,12 @@ use events::{AgentId, Entry, EnvironmentId, Event, Family, HouseId, KeyHash, San
 mod agent;
 mod house;
 mod index;
+mod progress;
 mod thread;
 
 pub use agent::{Agent, Key};
 pub use house::{Environment, House, Sandbox, SandboxStatus, Secret};
+pub use progress::InProgress;
 pub use thread::Thread;
 
 use index::Index;
@@ -78,14 +80,15 @@ impl World {
         let kind = || entry.kind.clone();
         let misplaced = || Unapplied::Misplaced { stream: stream.clone(), seq, kind: kind() };
         let absent = |_: Absent| Unapplied::Absent { stream: stream.clone(), seq, kind: kind() };
-        // Most entries are content, of which nothing is kept but that it is there.
+        // Most entries are content, of which nothing is kept but that it is there, and whether somebody is still at it.
         if let (Some(Family::Content | Family::Dispatch), StreamName::Thread(id)) = (family(&entry.kind), stream) {
-            return if self.threads.contains_key(id) { Ok(Effect::Applied) } else { Err(absent(Absent)) };
+            self.threads.get_mut(id).ok_or_else(|| absent(Absent))?.note(entry);
+            return Ok(Effect::Applied);
         }
         let event = entry.event().map_err(|source| Unapplied::Undecodable { stream: stream.clone(), seq, source })?;
         match (stream, event) {
             (StreamName::Thread(id), Event::Thread(event)) => self.apply_thread(id, event).map_err(absent),
-            (StreamName::House(id), Event::House(event)) => self.apply_house(id, event).map_err(absent),
+            (StreamName::House(id), Event::House(event)) => self.apply_house(id, event, entry.author_agent_id).map_err(absent),
             (StreamName::Agents, Event::Directory(event)) => self.apply_directory(event, entry.author_agent_id).map_err(absent),
             (StreamName::Thread(_) | StreamName::House(_) | StreamName::Session(..) | StreamName::Agents, _) => Err(misplaced()),
         }

@@ -13,8 +13,10 @@ use crate::{directories, node};
 
 mod run;
 mod settings;
+mod tools;
 
 pub use self::run::{Ended, run};
+pub use self::tools::Tools;
 
 const PACKAGES: &str = include_str!("../agents/package.json");
 const LOCK: &str = include_str!("../agents/package-lock.json");
@@ -107,6 +109,11 @@ impl Agents {
             }
         }
         Ok(Some(Self { bin }))
+    }
+
+    /// pi and its Node.js, for machines.
+    pub fn tools(&self) -> Result<Tools> {
+        Tools::of(self.bin.parent().context("the programs are beside their packages")?)
     }
 
     /// A home in which all agents are set up to speak with this model alone.

@@ -1,6 +1,7 @@
 //! A model that says what its script says, on loopback, in the three dialects that the coding agents speak: Anthropic's messages, and
 //! OpenAI's responses and chat completions. It keeps every request.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use anyhow::Result;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
@@ -28,21 +29,39 @@ use self::script::{Plan, Reply};
 /// Runs on threads of its own until dropped.
 pub struct Model {
     address: SocketAddr,
-    requests: Requests,
+    asked: Asked,
     runtime: Option<Runtime>,
 }
 
-type Requests = Arc<Mutex<Vec<Conversation>>>;
+#[derive(Clone, Default)]
+struct Asked {
+    requests: Arc<Mutex<Vec<Conversation>>>,
+    keys: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Asked {
+    /// Which request this is, and how often the same was asked before.
+    fn note(&self, conversation: &Conversation) -> (usize, usize) {
+        let mut requests = self.requests.lock();
+        let before = requests.iter().filter(|it| *it == conversation).count();
+        requests.push(conversation.clone());
+        (requests.len(), before)
+    }
+}
 
 impl Model {
     pub fn start() -> Result<Self> {
+        Self::listen("127.0.0.1:0")
+    }
+
+    pub fn listen(address: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("model").enable_all().build()?;
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
+        let listener = runtime.block_on(tokio::net::TcpListener::bind(address))?;
         let address = listener.local_addr()?;
-        let requests = Requests::default();
-        let router = Router::new().fallback(answer).layer(DefaultBodyLimit::disable()).with_state(requests.clone());
+        let asked = Asked::default();
+        let router = Router::new().fallback(answer).layer(DefaultBodyLimit::disable()).with_state(asked.clone());
         runtime.spawn(async move { axum::serve(listener, router).await });
-        Ok(Self { address, requests, runtime: Some(runtime) })
+        Ok(Self { address, asked, runtime: Some(runtime) })
     }
 
     pub fn url(&self) -> String {
@@ -51,7 +70,12 @@ impl Model {
 
     /// What it was asked so far, in order.
     pub fn requests(&self) -> Vec<Conversation> {
-        self.requests.lock().clone()
+        self.asked.requests.lock().clone()
+    }
+
+    /// The bearer tokens that it was shown.
+    pub fn keys(&self) -> BTreeSet<String> {
+        self.asked.keys.lock().clone()
     }
 }
 
@@ -70,7 +94,9 @@ enum Dialect {
     Chat,
 }
 
-async fn answer(State(requests): State<Requests>, uri: Uri, body: Bytes) -> Response {
+async fn answer(State(asked): State<Asked>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    asked.keys.lock().extend(bearer.map(str::to_owned));
     let path = uri.path();
     let dialect = match path.rsplit('/').next() {
         Some("messages") => Dialect::Anthropic,
@@ -88,12 +114,8 @@ async fn answer(State(requests): State<Requests>, uri: Uri, body: Bytes) -> Resp
         Dialect::Responses => responses::read(&request),
         Dialect::Chat => chat::read(&request),
     };
-    let number = {
-        let mut requests = requests.lock();
-        requests.push(conversation.clone());
-        requests.len()
-    };
-    match script::plan(&conversation) {
+    let (number, before) = asked.note(&conversation);
+    match script::plan(&conversation, before) {
         Plan::Refuse(status) => {
             let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "the script says no"}});
             in_json(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), &error)

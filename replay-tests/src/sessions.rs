@@ -9,14 +9,17 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use tempfile::TempDir;
 
+mod client;
 mod corpus;
 mod get;
 mod process;
+mod search;
 mod words;
 
 use process::{Measured, Sync};
+
+use crate::servers::ArbeServer;
 
 /// Messages a second, to a durable log.
 const RATE: f64 = 20_000.0;
@@ -34,6 +37,13 @@ const WRITTEN: f64 = 3.0;
 const SMALL_MESSAGES: u64 = 4;
 /// Of one message, from a server that is warm.
 const GET_MS: f64 = 20.0;
+/// Of a search, from a server that is warm: half of them, and all but one in twenty.
+const KEYWORD_MS: [f64; 2] = [20.0, 60.0];
+const HYBRID_MS: [f64; 2] = [60.0, 150.0];
+/// Of a process that is started for one search.
+const ALONE_MS: f64 = 400.0;
+/// Of the questions in words of the sessions, those that get an answer.
+const ANSWERED: f64 = 0.9;
 
 #[derive(Debug, Parser)]
 pub struct Options {
@@ -52,6 +62,9 @@ pub struct Options {
     /// Syncs after one session grew by a few messages
     #[arg(long, default_value_t = 1_000)]
     small: u64,
+    /// Search by meaning too, with this model
+    #[arg(long, value_name = "DIR")]
+    embed_model: Option<String>,
 }
 
 pub fn scale(options: &Options) -> anyhow::Result<ExitCode> {
@@ -77,7 +90,14 @@ pub fn scale(options: &Options) -> anyhow::Result<ExitCode> {
     }
     report.small(&home, &sync, options)?;
     report.amplification()?;
-    report.get(site)?;
+    let mut server = ArbeServer::platform_in(site, &[])?;
+    report.served(&mut server, options, None)?;
+    if let Some(model) = &options.embed_model {
+        let embedded = sync.embed(model)?;
+        say(&format!("vectors: {:.1} s, peak {:.0} MiB\n", embedded.seconds, embedded.peak_mib))?;
+        server.restart_with(&["--embed-model", model])?;
+        report.served(&mut server, options, Some(model))?;
+    }
     report.finish()
 }
 
@@ -166,10 +186,39 @@ impl Report {
         Ok(())
     }
 
-    fn get(&mut self, site: TempDir) -> anyhow::Result<()> {
-        let [cold, p50, p99] = get::message(site)?;
+    /// What a server answers, and a process that is started for one question.
+    fn served(&mut self, server: &mut ArbeServer, options: &Options, model: Option<&str>) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let got = runtime.block_on(get::ask(server));
+        let searched = runtime.block_on(search::ask(server, options.sessions));
+        server.stop()?;
+        let [cold, p50, p99] = got?;
         say(&format!("get of a message by its id: first {cold:.1} ms, then p50 {p50:.1} ms, p99 {p99:.1} ms\n"))?;
         self.limit(p50 <= GET_MS, format!("get: p50 of {p50:.1} ms is more than {GET_MS}"));
+        let searched = searched?;
+        self.searched(&searched, model)?;
+        let alone = search::alone(&server.data_dir(), &searched.answered, model)?;
+        say(&format!("search by a process of its own: {alone:.0} ms\n"))?;
+        self.limit(alone <= ALONE_MS, format!("a search by a process of its own: {alone:.0} ms are more than {ALONE_MS}"));
+        Ok(())
+    }
+
+    fn searched(&mut self, searched: &search::Searched, model: Option<&str>) -> anyhow::Result<()> {
+        let search::Searched { mode, first, all, said, fragments, absent, .. } = searched;
+        say(&format!("{mode} search: first {first:.1} ms, then p50 {:.1} ms, p95 {:.1} ms\n", all.p50, all.p95))?;
+        for (kind, times) in [("as said", said), ("fragments", fragments), ("absent", absent)] {
+            let search::Times { p50, p95, asked, answered } = times;
+            say(&format!("  {kind:<11}  p50 {p50:.1} ms, p95 {p95:.1} ms; {answered} of {asked} answered\n"))?;
+        }
+        let (expected, [p50, p95]) = if model.is_some() { ("hybrid", HYBRID_MS) } else { ("keyword", KEYWORD_MS) };
+        self.limit(mode == expected, format!("the search is by {mode} and not by {expected}"));
+        self.limit(all.p50 <= p50, format!("{mode} search: p50 of {:.1} ms is more than {p50}", all.p50));
+        self.limit(all.p95 <= p95, format!("{mode} search: p95 of {:.1} ms is more than {p95}", all.p95));
+        let share = said.answered as f64 / said.asked as f64;
+        self.limit(share >= ANSWERED, format!("{mode} search: {} of {} are answered", said.answered, said.asked));
+        // One made-up word is near another to a model, as in a language that it does not know.
+        let silent = absent.answered == 0 || model.is_some();
+        self.limit(silent, format!("{mode} search: {} questions about nothing are answered", absent.answered));
         Ok(())
     }
 

@@ -18,12 +18,12 @@ const LAYERS: [(&str, u32); 19] = [
     ("vault", 4),
     ("sandboxes", 4),
     ("embedders", 4),
+    ("arbe-runner", 5),
     ("dispatch", 5),
     ("http-api", 5),
     ("mcp-server", 5),
     ("cli", 6),
     ("replay-tests", 7),
-    ("arbe-runner", 7),
 ];
 
 #[test]

@@ -32,7 +32,8 @@ fn an_append_is_answered_only_after_its_bytes_are_synced() {
     let trace = directory.path().join("trace");
     let mut strace = Command::new("strace");
     strace.args(["-f", "-s", "600", "-e", "trace=pwrite64,fdatasync,writev,write,sendto", "-o"]).arg(&trace);
-    strace.arg(arbe_binary().unwrap()).args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory.path());
+    strace.arg(arbe_binary().unwrap()).args(["serve", "--listen", "127.0.0.1:0", "--database-url", "none", "--data-dir"]);
+    strace.arg(directory.path());
     let Ok(mut child) = strace.stdout(Stdio::piped()).stderr(Stdio::null()).spawn() else {
         println!("skipped: strace is not installed");
         return;

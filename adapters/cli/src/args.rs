@@ -7,18 +7,24 @@ use clap_complete::Shell;
 
 mod help;
 mod library;
+mod permissions;
 mod platform;
 mod sandboxes;
+mod secrets;
 mod server;
 mod threads;
 mod values;
+mod work;
 
 pub(crate) use library::*;
+pub(crate) use permissions::*;
 pub(crate) use platform::*;
 pub(crate) use sandboxes::*;
+pub(crate) use secrets::*;
 pub(crate) use server::{CopyVerb, Database, Projections, Rebuild, Serve, Verify};
 pub(crate) use threads::*;
 pub(crate) use values::{Moment, Until};
+pub(crate) use work::*;
 
 /// Threads that people and coding agents share: durable logs on object storage.
 #[derive(Debug, Parser)]
@@ -111,9 +117,15 @@ pub(crate) enum Verb {
     /// Environments: the recipes that sandboxes are built from
     #[command(after_long_help = help::ENV)]
     Env(Box<On<EnvVerb>>),
+    /// Secrets of the house: values that sandboxes get as variables, by name
+    #[command(long_about = help::SECRET_ABOUT, after_long_help = help::SECRET)]
+    Secret(Box<On<SecretVerb>>),
     /// Sandboxes: the machines that work is done in, as the platform knows them
     #[command(long_about = help::SANDBOX_ABOUT, after_long_help = help::SANDBOX)]
     Sandbox(Box<On<SandboxVerb>>),
+    /// What bots and coding agents ask to be allowed in a thread
+    #[command(long_about = permissions::ABOUT, after_long_help = permissions::EXAMPLES)]
+    Permission(Box<On<PermissionVerb>>),
     /// Show which agent the token belongs to, and its houses
     Whoami(Box<Remote>),
     /// Show each read model: version, position, lag, rate, state; list and drop copies
@@ -127,6 +139,18 @@ pub(crate) enum Verb {
     Verify(Box<Verify>),
     #[command(flatten)]
     Library(LibraryVerb),
+    /// Look after the vault that keeps the values of secrets, with or without a running server
+    #[command(long_about = help::VAULT_ABOUT, after_long_help = help::VAULT)]
+    Vault(Box<OnVault>),
+    /// Programs that local machines find: coding agents and what they need
+    #[command(after_long_help = work::TOOLS)]
+    Tools {
+        #[command(subcommand)]
+        verb: ToolsVerb,
+    },
+    /// Forward requests to a server's streams as they are, for machines that cannot reach it
+    #[command(long_about = work::PROXY_ABOUT, after_long_help = work::PROXY)]
+    StreamProxy(StreamProxy),
     /// Look at the log itself, with or without a running server
     #[command(after_long_help = help::LOG)]
     Log {
@@ -148,52 +172,56 @@ pub(crate) enum Verb {
     },
 }
 
-impl Verb {
-    /// How the verb reaches a server, if it talks to one.
-    pub(crate) fn remote(&self) -> Option<&Remote> {
-        match self {
-            Self::Say(with) => Some(&with.remote),
-            Self::Tail(with) => Some(&with.remote),
-            Self::Thread(on) => Some(&on.remote),
-            Self::Entry(on) => Some(&on.remote),
-            Self::House(on) => Some(&on.remote),
-            Self::Member(on) => Some(&on.remote),
-            Self::Agent(on) => Some(&on.remote),
-            Self::Env(on) => Some(&on.remote),
-            Self::Sandbox(on) => Some(&on.remote),
-            Self::Whoami(remote) => Some(remote),
-            Self::Projections(projections) => projections.verb.is_none().then_some(&projections.remote),
-            Self::Serve(_)
-            | Self::Rebuild(_)
-            | Self::Verify(_)
-            | Self::Library(_)
-            | Self::Log { .. }
-            | Self::Completions { .. }
-            | Self::Man { .. } => None,
-        }
+/// What a verb takes of the configuration besides what all do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs<'a> {
+    /// How it reaches a server, if it talks to one.
+    pub(crate) remote: Option<&'a Remote>,
+    /// Where the keys of the vault are.
+    pub(crate) vault_keys: Option<&'a VaultKeys>,
+    /// How it reaches Postgres, if it does so itself.
+    pub(crate) database: Option<&'a Database>,
+}
+
+impl<'a> Needs<'a> {
+    fn server(remote: &'a Remote) -> Self {
+        Self { remote: Some(remote), ..Self::default() }
     }
 
-    /// How the verb reaches Postgres, if it does so itself.
-    pub(crate) fn database(&self) -> Option<&Database> {
+    fn database(database: &'a Database) -> Self {
+        Self { database: Some(database), ..Self::default() }
+    }
+}
+
+impl Verb {
+    pub(crate) fn needs(&self) -> Needs<'_> {
         match self {
-            Self::Serve(serve) => Some(&serve.database),
-            Self::Rebuild(rebuild) => Some(&rebuild.database),
-            Self::Verify(verify) => Some(&verify.database),
-            Self::Projections(projections) => projections.verb.as_ref().map(CopyVerb::database),
-            Self::Say(_)
-            | Self::Tail(_)
-            | Self::Thread(_)
-            | Self::Entry(_)
-            | Self::House(_)
-            | Self::Member(_)
-            | Self::Agent(_)
-            | Self::Env(_)
-            | Self::Sandbox(_)
-            | Self::Whoami(_)
-            | Self::Library(_)
+            Self::Serve(serve) => Needs { vault_keys: Some(&serve.vault), ..Needs::database(&serve.database) },
+            Self::Say(with) => Needs::server(&with.remote),
+            Self::Tail(with) => Needs::server(&with.remote),
+            Self::Thread(on) => Needs::server(&on.remote),
+            Self::Entry(on) => Needs::server(&on.remote),
+            Self::House(on) => Needs::server(&on.remote),
+            Self::Member(on) => Needs::server(&on.remote),
+            Self::Agent(on) => Needs::server(&on.remote),
+            Self::Env(on) => Needs::server(&on.remote),
+            Self::Secret(on) => Needs::server(&on.remote),
+            Self::Sandbox(on) => Needs::server(&on.remote),
+            Self::Permission(on) => Needs::server(&on.remote),
+            Self::Whoami(remote) => Needs::server(remote),
+            Self::Projections(on) => match &on.verb {
+                None => Needs::server(&on.remote),
+                Some(verb) => Needs::database(verb.database()),
+            },
+            Self::Rebuild(rebuild) => Needs::database(&rebuild.database),
+            Self::Verify(verify) => Needs::database(&verify.database),
+            Self::Vault(on) => Needs { vault_keys: Some(&on.keys), ..Needs::default() },
+            Self::Library(_)
+            | Self::Tools { .. }
+            | Self::StreamProxy(_)
             | Self::Log { .. }
             | Self::Completions { .. }
-            | Self::Man { .. } => None,
+            | Self::Man { .. } => Needs::default(),
         }
     }
 }

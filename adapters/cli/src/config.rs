@@ -6,12 +6,17 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use event_log::StoreUrl;
 use serde::Deserialize;
 use url::Url;
+use vault::KeySource;
 
-use crate::args::{Args, Meaning, Serve, Verb};
+use crate::args::{Args, Meaning, ModelApi, Provider, Serve, VaultKeys, Verb};
+
+mod work;
+
+pub(crate) use work::Work;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -43,6 +48,10 @@ struct File {
     auth_issuer: Option<String>,
     auth_audience: Option<String>,
     token_key: Option<String>,
+    vault_key_file: Option<PathBuf>,
+    vault_key: Option<String>,
+    vault_key_command: Option<String>,
+    resolve_token: Option<String>,
     url: Option<String>,
     token: Option<String>,
     house: Option<String>,
@@ -53,6 +62,31 @@ struct File {
     embed_max_tokens: Option<usize>,
     search_nprobes: Option<usize>,
     search_refine: Option<u32>,
+    sandbox_provider: Option<Provider>,
+    machines_dir: Option<PathBuf>,
+    #[serde(default)]
+    tools: Vec<PathBuf>,
+    #[serde(default)]
+    repositories: Vec<PathBuf>,
+    #[serde(default)]
+    reach: Vec<String>,
+    runner: Option<PathBuf>,
+    model_url: Option<String>,
+    model: Option<String>,
+    model_api: Option<ModelApi>,
+    model_key_secret: Option<String>,
+    orphan_after: Option<String>,
+    unreachable_after: Option<String>,
+    reap_after: Option<String>,
+    watch_every: Option<String>,
+    daytona_token: Option<String>,
+    daytona_url: Option<String>,
+    daytona_organization: Option<String>,
+    daytona_target: Option<String>,
+    daytona_snapshot: Option<String>,
+    sprites_token: Option<String>,
+    sprites_url: Option<String>,
+    sprites_region: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -77,6 +111,10 @@ pub(crate) struct Config {
     pub(crate) auth_issuer: Option<String>,
     pub(crate) auth_audience: Option<String>,
     pub(crate) token_key: Option<String>,
+    pub(crate) vault: vault::Options,
+    /// Nobody said where the vault's key is.
+    pub(crate) vault_key_is_default: bool,
+    pub(crate) resolve_token: Option<String>,
     /// The server that verbs talk to, if not the one of the data directory.
     pub(crate) url: Option<String>,
     pub(crate) token: Option<String>,
@@ -84,9 +122,13 @@ pub(crate) struct Config {
     /// `None`: search compares words only, and no model is loaded.
     pub(crate) embedding: Option<embedders::Options>,
     pub(crate) tuning: lance_sessions::Tuning,
+    pub(crate) work: Work,
 }
 
 const HUB: &str = "https://huggingface.co";
+const VAULT_KEY_FILE: &str = "vault-key";
+/// Characters.
+const RESOLVE_TOKEN_MIN: usize = 16;
 const LISTEN: &str = "127.0.0.1:4437";
 const LONG_POLL_MAX: Duration = Duration::from_secs(3_600);
 const MEMORY_MIB_MAX: usize = 1 << 20;
@@ -102,8 +144,8 @@ impl Config {
         let common = &args.common;
         let (serve, level) =
             if let Verb::Serve(serve) = &args.verb { (*serve.clone(), "info") } else { (Serve::default(), "warn") };
-        let (auth, database) = (serve.auth, args.verb.database().cloned().unwrap_or_default());
-        let remote = args.verb.remote().cloned().unwrap_or_default();
+        let (auth, needs) = (serve.auth, args.verb.needs());
+        let (database, remote) = (needs.database.cloned().unwrap_or_default(), needs.remote.cloned().unwrap_or_default());
         let data_dir = match common.data_dir.clone().or_else(|| file.data_dir.clone()) {
             Some(given) => absolute(&given)?,
             None => absolute(&xdg("XDG_DATA_HOME", ".local/share")?.join("arbe"))?,
@@ -115,6 +157,11 @@ impl Config {
         };
         let embedding = embedding(&common.meaning, &file, &data_dir)?;
         let tuning = tuning(&common.meaning, &file)?;
+        let serves = matches!(args.verb, Verb::Serve(_));
+        let work = work::work(serve.work, &file, serves)?;
+        let vault = vault_keys(needs.vault_keys, &file)?;
+        let vault_key_is_default = vault.keys.is_empty();
+        let vault = if vault_key_is_default { default_key(&data_dir) } else { vault };
         let config = Self {
             data_dir,
             store,
@@ -139,13 +186,20 @@ impl Config {
             auth_issuer: not_empty("the issuer", auth.auth_issuer.or(file.auth_issuer))?,
             auth_audience: not_empty("the audience", auth.auth_audience.or(file.auth_audience))?,
             token_key: not_empty("the token key", auth.token_key.or(file.token_key))?,
+            vault,
+            vault_key_is_default,
+            resolve_token: not_empty("the resolve token", serve.resolve_token.or(file.resolve_token))?,
             url: not_empty("the server's URL", remote.url.or(file.url))?,
             token: not_empty("the token", remote.token.or(file.token))?,
             house: remote.house.or(file.house),
             embedding,
             tuning,
+            work,
         };
-        config.check_issuer()?;
+        if serves {
+            config.check_issuer()?;
+            config.check_door()?;
+        }
         Ok(config)
     }
 
@@ -160,6 +214,13 @@ impl Config {
             }
             (Some(_), None) | (None, Some(_) | None) => Ok(()),
         }
+    }
+
+    fn check_door(&self) -> anyhow::Result<()> {
+        if self.resolve_token.as_ref().is_some_and(|token| token.chars().count() < RESOLVE_TOKEN_MIN) {
+            bail!("the resolve token opens every value, so it has at least {RESOLVE_TOKEN_MIN} characters that nobody can guess");
+        }
+        Ok(())
     }
 }
 
@@ -179,6 +240,26 @@ fn embedding(flags: &Meaning, file: &File, data_dir: &Path) -> anyhow::Result<Op
         document_prefix: either(&flags.embed_document_prefix, &file.embed_document_prefix).unwrap_or_default(),
         max_tokens,
     }))
+}
+
+/// The variable's key before the command's before the file's: the first seals.
+fn vault_keys(flags: Option<&VaultKeys>, file: &File) -> anyhow::Result<vault::Options> {
+    let flags = flags.cloned().unwrap_or_default();
+    let text = not_empty("the vault's key", flags.vault_key.or_else(|| file.vault_key.clone()))?;
+    let command =
+        not_empty("the command for the vault's key", flags.vault_key_command.or_else(|| file.vault_key_command.clone()))?;
+    let path = flags.vault_key_file.or_else(|| file.vault_key_file.clone()).map(|path| absolute(&path)).transpose()?;
+    let words = |line: String| line.split_whitespace().map(ToOwned::to_owned).collect();
+    let keys = [
+        text.map(|text| KeySource::Text(text.into())),
+        command.map(|line| KeySource::Command(words(line))),
+        path.map(KeySource::File),
+    ];
+    Ok(vault::Options { keys: keys.into_iter().flatten().collect() })
+}
+
+fn default_key(data_dir: &Path) -> vault::Options {
+    vault::Options { keys: vec![KeySource::File(data_dir.join(VAULT_KEY_FILE))] }
 }
 
 fn tuning(flags: &Meaning, file: &File) -> anyhow::Result<lance_sessions::Tuning> {
@@ -242,7 +323,24 @@ fn read_file(given: Option<&Path>) -> anyhow::Result<File> {
         },
     };
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    toml::from_str(&text).with_context(|| path.display().to_string())
+    parsed(&text).with_context(|| path.display().to_string())
+}
+
+/// What does not fit is told by its line: the line itself may hold a secret.
+fn parsed(text: &str) -> anyhow::Result<File> {
+    toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(text.len(), |span| span.start);
+        let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+        anyhow!("line {line}: {}", unquoted(error.message()))
+    })
+}
+
+/// A value of the wrong kind is quoted before what was expected.
+fn unquoted(message: &str) -> String {
+    match message.rsplit_once(", expected ") {
+        Some((wrong, expected)) if wrong.starts_with("invalid ") => format!("the value does not fit, expected {expected}"),
+        Some(_) | None => message.to_owned(),
+    }
 }
 
 fn xdg(variable: &str, below_home: &str) -> anyhow::Result<PathBuf> {
@@ -270,7 +368,7 @@ mod tests {
 
     fn merged(line: &str, file: &str) -> anyhow::Result<Config> {
         let line = ["arbe", "--data-dir", "/d"].into_iter().chain(line.split(' '));
-        Config::merge(&Args::try_parse_from(line)?, toml::from_str(file)?)
+        Config::merge(&Args::try_parse_from(line)?, parsed(file)?)
     }
 
     #[test]
@@ -283,6 +381,18 @@ mod tests {
         let config = merged("thread list --url http://flag", file).unwrap();
         assert_eq!((config.url.as_deref(), config.house.as_deref()), (Some("http://flag"), Some("file")));
         assert_eq!(config.data_dir, Path::new("/d"));
+    }
+
+    #[test]
+    fn a_model_is_told_as_an_environment_would_tell_it() {
+        let file = "model_api = 'anthropic'\nmodel = 'file'\nmodel_key_secret = 'KEY'\nreap_after = '1m'";
+        let work =
+            merged("serve --model-url http://127.0.0.1:1/v1 --model flag --reach 127.0.0.1:1,git.internal:*", file).unwrap().work;
+        let told = serde_json::json!({
+            "api": "anthropic", "base_url": "http://127.0.0.1:1/v1", "model": "flag", "api_key_secret": "KEY",
+        });
+        assert_eq!(work.model.map(serde_json::Value::Object), Some(told));
+        assert_eq!((work.reap_after, work.reach.len()), (Some(Duration::from_secs(60)), 2));
     }
 
     #[test]
@@ -306,8 +416,46 @@ mod tests {
             ("serve --listen 127.0.0.1:70000", ""),
             ("serve --public-url arbe.example.org", ""),
             ("serve", "store = 'nonsense://'"),
+            ("serve --model-url http://127.0.0.1:1/v1", ""),
+            ("serve --model m", ""),
+            ("serve --sandbox-provider daytona", ""),
+            ("serve --reach nowhere", ""),
+            ("serve", "orphan_after = 'soon'"),
+            ("serve", "unreachable_after = 'never'"),
+            ("serve --watch-every 1h", ""),
+            ("serve --resolve-token fifteen-letters", ""),
         ] {
             assert!(merged(line, file).is_err(), "{line} {file}");
+        }
+    }
+
+    /// The variables that complete the file are read for a server alone.
+    #[test]
+    fn a_file_that_is_complete_only_with_a_servers_variables_is_good_for_other_verbs() {
+        for file in [
+            "sandbox_provider = 'daytona'",
+            "sandbox_provider = 'sprite'",
+            "model = 'm'",
+            "model_url = 'http://127.0.0.1:1/v1'",
+            "auth_audience = 'a'",
+            "resolve_token = 'short'",
+        ] {
+            assert!(merged("serve", file).is_err(), "{file}");
+            assert!(merged("thread list", file).is_ok(), "{file}: {:#}", merged("thread list", file).unwrap_err());
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_by_its_line_and_no_value_is_shown() {
+        for (file, told) in [
+            ("listen = 'h:1'\nservice_secrett = 'sk-planted'", "line 2: unknown field `service_secrett`"),
+            ("\n\ntoken = 5347", "line 3: the value does not fit, expected a string"),
+            ("token = sk-planted", "line 1: "),
+            ("token = 'sk-planted", "line 1: "),
+            ("listen = 'h:1'\nmemory_mib = 'sk-planted, expected'", "line 2: the value does not fit, expected usize"),
+        ] {
+            let error = parsed(file).unwrap_err().to_string();
+            assert!(error.starts_with(told) && !error.contains("planted") && !error.contains("5347"), "{error}");
         }
     }
 }

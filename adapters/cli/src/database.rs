@@ -26,13 +26,16 @@ pub(crate) struct Database {
 
 /// Whether the settings name a Postgres that could be used. Nothing is started, made or asked.
 pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
-    match config.database_url.as_deref() {
-        Some(NONE) => Ok(()),
-        Some(url) => reach(url).map(|_| ()),
-        None => private(config).check().map_err(|error| {
+    // A directory that is named is looked at, even where another server makes it idle.
+    if config.database_url.is_none() || config.pg_bin.is_some() {
+        private(config).check().map_err(|error| {
             let named = matches!(error, ClusterError::NotBinaries { .. });
-            if named { Usage(error.to_string()).into() } else { error.into() }
-        }),
+            if named { Usage(error.to_string()).into() } else { anyhow::Error::from(error) }
+        })?;
+    }
+    match config.database_url.as_deref() {
+        Some(NONE) | None => Ok(()),
+        Some(url) => reach(url).map(|_| ()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sessions of other clients: `arbe sync`, `arbe sessions`, `arbe get`, `arbe search`, `arbe find`, `arbe eval`, `arbe mcp`, `arbe status`, `arbe restore`, `arbe resume`, `arbe export`,
 //! `arbe import` and `arbe codec check`. They work on the log itself, with or without a running server.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +17,9 @@ use events::session::{Message, Session, SessionId};
 use http_api::HttpPeers;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::args::{LibraryVerb, SessionList};
+use crate::args::{LibraryVerb, SessionList, Which};
 use crate::config::Config;
-use crate::output::{self, NotFound, Refused};
+use crate::output::{self, NotFound, Refused, Usage};
 use crate::{logverbs, owner};
 
 mod archive;
@@ -172,8 +173,24 @@ async fn welcome(log: &Log, source: Arc<RealSource>, config: &Config) -> anyhow:
 }
 
 pub(crate) fn codec(client: &str) -> anyhow::Result<&'static Codec> {
-    let known = || registry::CODECS.iter().map(|codec| codec.origin).collect::<Vec<_>>().join(", ");
-    registry::find(client).ok_or_else(|| NotFound(format!("there is no client {client:?}; known are {}", known())).into())
+    registry::find(client).ok_or_else(|| NotFound(no_client(client, &BTreeSet::new())).into())
+}
+
+fn no_client(client: &str, others: &BTreeSet<&str>) -> String {
+    let known: BTreeSet<&str> = registry::CODECS.iter().map(|codec| codec.origin).chain(others.iter().copied()).collect();
+    format!("there is no client {client:?}; known are {}", known.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+/// A client that nobody knows and of which nothing is recorded is a slip, and not one without sessions. Others than ours record theirs, too.
+fn chosen(mut sessions: Vec<Session>, which: &Which) -> anyhow::Result<Vec<Session>> {
+    if let Some(client) = &which.client {
+        let recorded: BTreeSet<&str> = sessions.iter().map(|session| session.source_agent.as_str()).collect();
+        if registry::find(client).is_none() && !recorded.contains(client.as_str()) {
+            return Err(Usage(no_client(client, &recorded)).into());
+        }
+    }
+    sessions.retain(|session| which.wants(session));
+    Ok(sessions)
 }
 
 fn progress(what: &'static str, sessions: u64) -> ProgressBar {
@@ -196,8 +213,7 @@ async fn list(args: SessionList, config: &Config, json: bool) -> anyhow::Result<
     let library = Library::open(config, args.house.as_deref()).await?;
     let listed = library.sessions.list(&library.house).await;
     library.close().await;
-    let mut sessions = listed?;
-    sessions.retain(|session| args.which.wants(session));
+    let mut sessions = chosen(listed?, &args.which)?;
     sessions.sort_by(|one, two| (two.created_at, &two.id).cmp(&(one.created_at, &one.id)));
     let rows: Vec<_> = sessions
         .iter()
@@ -219,5 +235,6 @@ async fn list(args: SessionList, config: &Config, json: bool) -> anyhow::Result<
     };
     let rows: Vec<_> = rows.iter().map(cells).collect();
     output::print(output::table(&["SESSION", "CLIENT", "PROJECT", "CREATED", "PARENT"], &rows))?;
+    output::note("threads are listed by `arbe thread list`");
     Ok(ExitCode::SUCCESS)
 }

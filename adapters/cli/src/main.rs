@@ -20,10 +20,14 @@ mod operate;
 mod output;
 mod owner;
 mod platform;
+mod proxy;
 mod row;
 mod seeker;
 mod serve;
+mod tools;
+mod vaultverbs;
 mod verbs;
+mod work;
 
 use args::{Args, Verb};
 
@@ -47,6 +51,9 @@ fn main() -> ExitCode {
     // Of two providers that are linked in, the one that everything here is made for. It can be set once, and this is the first.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let args = Args::parse();
+    if matches!(args.verb, Verb::Serve(_) | Verb::Vault(_) | Verb::Secret(_)) {
+        leave_no_core();
+    }
     if let Verb::Completions { shell } = args.verb {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Args::command(), "arbe", &mut script);
@@ -56,6 +63,14 @@ fn main() -> ExitCode {
         thriftily();
     }
     ended(if let Verb::Man { directory } = &args.verb { manual(directory.as_deref()) } else { start(args) })
+}
+
+/// It would hold keys and the values of secrets.
+fn leave_no_core() {
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    if let Err(error) = rustix::process::setrlimit(rustix::process::Resource::Core, none) {
+        eprintln!("arbe: a crash may leave a core dump with secrets in it: {error}");
+    }
 }
 
 /// Batches come and go, and what one took is given back at once. The allocator reads its settings before anything of ours runs, so the
@@ -113,6 +128,9 @@ async fn run(args: Args, config: config::Config) -> anyhow::Result<ExitCode> {
         Verb::Serve(_) => serve::serve(config).await,
         Verb::Rebuild(rebuild) => operate::rebuild(*rebuild, &config, json).await,
         Verb::Verify(verify) => operate::verify(*verify, &config, json).await,
+        Verb::Vault(on) => vaultverbs::run(on.verb, &config, json).await,
+        Verb::Tools { verb } => tools::run(verb, &config, json).await,
+        Verb::StreamProxy(proxy) => proxy::run(proxy).await,
         Verb::Log { verb } => logverbs::run(verb, &config, json).await,
         Verb::Library(verb) => library::run(verb, &config, json).await,
         Verb::Completions { .. } | Verb::Man { .. } => Ok(ExitCode::SUCCESS),
@@ -124,7 +142,9 @@ async fn run(args: Args, config: config::Config) -> anyhow::Result<ExitCode> {
         | Verb::Member(_)
         | Verb::Agent(_)
         | Verb::Env(_)
+        | Verb::Secret(_)
         | Verb::Sandbox(_)
+        | Verb::Permission(_)
         | Verb::Whoami(_)
         | Verb::Projections(_) => verbs::run(args.verb, &config, json).await,
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use embedders::Cached;
-use entry_index::{EntryFilter, EntryIndex, FoundEntries, IndexError, MessageFilter, Question, Ranked};
+use entry_index::{EntryFilter, EntryIndex, FoundEntries, IndexError, MessageFilter, Question, Ranked, Whereabouts};
 use event_log::Log;
 use events::session::{Message, Role, SessionId, Timestamp};
 use events::{Entry, HouseId, StreamName, ThreadId};
@@ -21,6 +21,8 @@ use crate::datasets;
 
 const INDEX: &str = "index";
 const VECTORS: &str = "vectors";
+/// Sessions of which it is looked at what they are about.
+const ROOTS: usize = 100;
 /// How long a request waits for what was just written.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -45,6 +47,14 @@ pub(crate) struct Model {
 }
 
 impl Model {
+    /// Its own scale of similarity.
+    async fn chance(&self) -> Result<f32, PondError> {
+        let internal = |error: &dyn std::fmt::Display| PondError::new(Code::Internal, error.to_string());
+        let cached = self.cached.clone();
+        let chance = tokio::task::spawn_blocking(move || cached.chance()).await;
+        chance.map_err(|error| internal(&error))?.map_err(|error| internal(&error))
+    }
+
     /// The vector of a question. `None`: it has no word that the model knows.
     async fn of(&self, query: &str) -> Result<Option<Vec<F16>>, PondError> {
         let internal = |error: &dyn std::fmt::Display| PondError::new(Code::Internal, error.to_string());
@@ -144,6 +154,13 @@ impl Seeker {
     }
 }
 
+/// Those of the nearest messages, each once.
+fn roots(places: &[Option<Whereabouts>]) -> Vec<SessionId> {
+    let mut seen = std::collections::BTreeSet::new();
+    let roots = places.iter().flatten().filter(|at| seen.insert(at.root.as_str()));
+    roots.filter_map(|at| SessionId::new(&at.root).ok()).take(ROOTS).collect()
+}
+
 fn as_filter(filter: &MessageFilter) -> Result<Filter, PondError> {
     let wrong = |error: &dyn std::fmt::Display| PondError::invalid(error.to_string());
     let moment = |micros: Option<i64>| micros.map(Timestamp::from_micros).transpose().map_err(|error| wrong(&error));
@@ -192,18 +209,20 @@ impl Finder for Seeker {
         if !self.embedded(house, model).await? {
             return Ok(None);
         }
+        let chance = model.chance().await?;
         // A question without a word that the model knows means nothing to it.
-        let Some(vector) = model.of(query).await? else { return Ok(Some(Meaning { near: Vec::new() })) };
-        let filter = as_filter(filter)?;
-        let name = model.model();
-        let near = self.datasets.nearest(house, &vector, name, &filter, most, self.tuning).await.map_err(datasets::told)?;
-        let ids: Vec<String> = near.iter().map(|it| it.session_id.to_string()).collect();
-        let (of, house_too) = (ids.clone(), house.clone());
-        let places =
-            self.look(move |index| index.whereabouts(&house_too, &of.iter().map(String::as_str).collect::<Vec<_>>())).await?;
+        let Some(vector) = model.of(query).await? else { return Ok(Some(Meaning { near: Vec::new(), chance })) };
+        let by = as_filter(filter)?;
+        let near = self.datasets.nearest(house, &vector, model.model(), &by, most, self.tuning).await.map_err(datasets::told)?;
+        let (ids, of) = (near.iter().map(|it| it.session_id.to_string()).collect::<Vec<_>>(), house.clone());
+        let places = self.look(move |index| index.whereabouts(&of, &ids.iter().map(String::as_str).collect::<Vec<_>>())).await?;
+        // What a session is about is a trait of it, like its project, whichever of its messages a filter lets through.
+        let about = self.datasets.about(house, &vector, model.model(), &roots(&places)).await.map_err(datasets::told)?;
         let near = near.into_iter().zip(places).filter_map(|(it, at)| {
             let at = at?;
+            let about = SessionId::new(&at.root).ok().and_then(|root| about.get(&root).copied()).unwrap_or_default();
             Some(Near {
+                about,
                 root: at.root,
                 root_agent: at.source_agent,
                 root_project: at.project,
@@ -214,7 +233,7 @@ impl Finder for Seeker {
                 similarity: it.similarity,
             })
         });
-        Ok(Some(Meaning { near: near.collect() }))
+        Ok(Some(Meaning { near: near.collect(), chance }))
     }
 
     async fn plan(&self, house: &HouseId, query: &str, filter: &MessageFilter, most: usize) -> Result<Option<String>, PondError> {

@@ -21,7 +21,9 @@ mod house;
 mod input;
 mod member;
 mod narration;
+mod permission;
 mod sandbox;
+mod secret;
 mod tail;
 mod thread;
 
@@ -30,7 +32,7 @@ const PAGE: usize = 200;
 const KEY_MAX: usize = 128;
 
 pub(crate) async fn run(verb: Verb, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let Some(remote) = verb.remote() else { return Ok(ExitCode::SUCCESS) };
+    let Some(remote) = verb.needs().remote else { return Ok(ExitCode::SUCCESS) };
     let platform = Platform::open(config, remote, json)?;
     match verb {
         Verb::Say(with) => entry::say(&platform, with.args).await?,
@@ -41,13 +43,18 @@ pub(crate) async fn run(verb: Verb, config: &Config, json: bool) -> anyhow::Resu
         Verb::Member(on) => member::run(&platform, on.verb).await?,
         Verb::Agent(on) => agent::run(&platform, on.verb).await?,
         Verb::Env(on) => env::run(&platform, on.verb).await?,
+        Verb::Secret(on) => secret::run(&platform, on.verb).await?,
         Verb::Sandbox(on) => sandbox::run(&platform, on.verb).await?,
+        Verb::Permission(on) => permission::run(&platform, on.verb).await?,
         Verb::Whoami(_) => whoami(&platform).await?,
         Verb::Projections(_) => platform.list_whole(&["projections"], PROJECTIONS).await?,
         Verb::Serve(_)
         | Verb::Rebuild(_)
         | Verb::Verify(_)
         | Verb::Library(_)
+        | Verb::Vault(_)
+        | Verb::Tools { .. }
+        | Verb::StreamProxy(_)
         | Verb::Log { .. }
         | Verb::Completions { .. }
         | Verb::Man { .. } => {}

@@ -48,6 +48,13 @@ fn a_setting_that_cannot_be_meant_is_a_usage_error_that_says_what_to_do() {
         ("serve --database-url mysql://db", "", "not of the form postgres://"),
         ("serve --database-url postgres://db/arbe?sslmode=require&sslrootcert=f", "", "only with sslmode=verify-full"),
         ("serve --no-such-flag", "", "unexpected argument"),
+        ("serve --auth-jwks /no/such/keys.json", "", "the issuer's keys (--auth-jwks) in /no/such/keys.json: No such file"),
+        ("serve --tools /no/such/tools", "", "/no/such/tools (--tools) is not a directory"),
+        ("serve --repositories /no/such/code", "", "/no/such/code (--repositories) is not a directory"),
+        ("serve --runner /no/such/runner", "", "/no/such/runner (--runner) is not a file"),
+        ("serve --watch-every 0s", "", "watch_every is a time, such as 10s"),
+        ("serve --sandbox-provider moon", "", "possible values: local, daytona, sprite, none"),
+        ("serve --reach nowhere", "", "such as 127.0.0.1:8080"),
         ("verify", "colour = 'red'", "unknown field `colour`"),
         ("verify rows --database-url none", "", "leave database_url out"),
     ] {
@@ -63,6 +70,7 @@ fn a_directory_without_postgres_is_refused_by_name_before_anything_starts() {
     for (line, what) in [
         ("serve --pg-bin /no/such/bin".to_owned(), "/no/such/bin (pg_bin) is not a directory"),
         (format!("serve --pg-bin {empty}"), "has no initdb and postgres that run"),
+        ("serve --database-url none --pg-bin /no/such/bin".to_owned(), "/no/such/bin (pg_bin) is not a directory"),
         (format!("rebuild --pg-bin {empty}"), "leave pg_bin out to have it looked for"),
     ] {
         let told = refused(&line, "");
@@ -77,15 +85,6 @@ fn a_configuration_file_that_is_not_there_is_named() {
     let told = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(2), "{told}");
     assert!(told.contains("/no/such.toml: No such file"), "{told}");
-}
-
-#[test]
-fn an_issuers_keys_that_are_not_there_are_noticed_at_the_start() {
-    let directory = TempDir::new().unwrap();
-    let done = arbe(directory.path(), "serve --listen 127.0.0.1:0 --store memory: --auth-jwks /no/such/keys.json");
-    let told = String::from_utf8(done.stderr).unwrap();
-    assert_eq!(done.status.code(), Some(1), "{told}");
-    assert!(told.contains("the issuer's keys (--auth-jwks) in /no/such/keys.json: No such file"), "{told}");
 }
 
 /// Says to each that comes what a Postgres says instead of a welcome, the last of it for ever.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use half::f16;
 
@@ -10,18 +10,36 @@ use crate::{EmbedError, Embedder, Purpose, VectorCache};
 
 /// How much is lost, at most, if the process is killed.
 const STORED_TOGETHER: usize = 64;
+/// The share of the way from having nothing in common to being the same that two texts of one trade have gone.
+const KINSHIP: f32 = 0.27;
+/// They have nothing to do with each other, so what a model makes of them shows how near it puts any two texts.
+const UNRELATED: [&str; 12] = [
+    "The cat slept on the warm roof all afternoon.",
+    "Set the retry limit of the HTTP client to five.",
+    "My grandmother bakes bread on Sundays.",
+    "The database migration failed because a column was missing.",
+    "Rain is expected in the mountains tomorrow.",
+    "Rename the function and update its callers.",
+    "He plays the violin in a small orchestra.",
+    "The build is slow since the last dependency update.",
+    "Tickets for the museum are sold at the entrance.",
+    "Show a spinner while the page is loading.",
+    "The ship left the harbour at dawn.",
+    "Write a test for the parser of dates.",
+];
 
 #[derive(Clone, Debug)]
 pub struct Cached {
     embedder: Arc<dyn Embedder>,
     cache: Arc<VectorCache>,
+    chance: Arc<OnceLock<f32>>,
 }
 
 impl Cached {
     /// `directory` holds a file for each model, so going back to a model finds what it had computed.
     pub fn open(embedder: Arc<dyn Embedder>, directory: &Path) -> Result<Self, EmbedError> {
         let cache = VectorCache::open(directory, embedder.model(), embedder.dimensions())?;
-        Ok(Self { embedder, cache: Arc::new(cache) })
+        Ok(Self { embedder, cache: Arc::new(cache), chance: Arc::default() })
     }
 
     pub fn model(&self) -> &str {
@@ -56,6 +74,23 @@ impl Cached {
     pub fn embed_query(&self, text: &str) -> Result<Option<Vec<f16>>, EmbedError> {
         let vectors = self.embedder.embed(&[text], Purpose::Query)?;
         Ok(vectors.into_iter().flatten().next().map(|vector| short(&vector)))
+    }
+
+    /// The cosine that two texts of one trade reach without saying the same.
+    pub fn chance(&self) -> Result<f32, EmbedError> {
+        if let Some(known) = self.chance.get() {
+            return Ok(*known);
+        }
+        let vectors: Vec<Vec<f16>> = self.embed_documents(&UNRELATED)?.into_iter().flatten().collect();
+        let (mut sum, mut pairs) = (0.0, 0.0_f32);
+        for (at, one) in vectors.iter().enumerate() {
+            for two in &vectors[..at] {
+                sum += one.iter().zip(two).map(|(a, b)| a.to_f32() * b.to_f32()).sum::<f32>();
+                pairs += 1.0;
+            }
+        }
+        let unrelated = sum / pairs.max(1.0);
+        Ok(*self.chance.get_or_init(|| unrelated + (1.0 - unrelated) * KINSHIP))
     }
 
     fn compute<'a>(&self, texts: &[&'a str]) -> Result<Vec<(&'a str, Vec<f16>)>, EmbedError> {

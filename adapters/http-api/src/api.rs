@@ -1,5 +1,6 @@
 //! The platform: commands and queries as resources under `/api`, and the doors to the streams of threads.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +8,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use axum::routing::any;
 use commands::command::RegisterAgent;
+use commands::ports::{Hands, Vault};
 use commands::sessions::Sessions;
 use commands::{Actor, CommandError, Commands, RealSource, Rejection};
 use event_log::Log;
@@ -34,17 +37,20 @@ mod environments;
 mod error;
 mod extract;
 mod houses;
+mod inline;
 mod runs;
 mod sandboxes;
 mod search;
+mod secrets;
 mod server;
 mod strict;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod upkeep;
 mod words;
 
-use docs::Routes;
+pub(crate) use docs::{Operation, Routes};
 use error::ApiError;
 pub(crate) use extract::Caller;
 pub(crate) use strict::Strict;
@@ -58,6 +64,10 @@ pub struct Platform {
     pub library: Option<Arc<dyn Library>>,
     /// What finds entries and messages.
     pub search: Option<Search>,
+    /// Where the values of secrets are; a server may keep none.
+    pub secrets: Option<Secrets>,
+    /// Who runs commands; a server may only record.
+    pub hands: Option<Arc<dyn Hands>>,
     pub auth: auth::Options,
 }
 
@@ -69,6 +79,21 @@ pub struct Search {
     pub door: Option<Arc<dyn Door>>,
 }
 
+/// Values of secrets, and who else may have them.
+#[derive(Clone)]
+pub struct Secrets {
+    pub vault: Arc<dyn Vault>,
+    /// Opens `/api/secrets/resolve` as a bearer token; without one that path does not exist.
+    pub resolve_token: Option<String>,
+}
+
+/// The token stays out of what is printed.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secrets").field("vault", &self.vault).finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Plane {
     pub(crate) commands: Commands,
@@ -76,6 +101,8 @@ pub(crate) struct Plane {
     pub(crate) sessions: Sessions,
     pub(crate) library: Option<Arc<dyn Library>>,
     pub(crate) search: Option<Search>,
+    pub(crate) secrets: Option<Secrets>,
+    pub(crate) hands: Option<Arc<dyn Hands>>,
     pub(crate) auth: Auth,
     folded: AtomicBool,
     /// Where the log ended when the server started.
@@ -83,10 +110,21 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    pub(crate) fn new(log: &Log, Platform { commands, queries, library, search, auth }: Platform) -> Self {
+    pub(crate) fn new(log: &Log, Platform { commands, queries, library, search, secrets, hands, auth }: Platform) -> Self {
         let folded = AtomicBool::new(commands.is_caught_up());
         let sessions = Sessions::new(log.clone(), Arc::new(RealSource));
-        Self { commands, queries, sessions, library, search, auth: Auth::new(auth), folded, since: log.position() }
+        Self {
+            commands,
+            queries,
+            sessions,
+            library,
+            search,
+            secrets,
+            hands,
+            auth: Auth::new(auth),
+            folded,
+            since: log.position(),
+        }
     }
 
     /// Whether the log was folded to its end once; before, too little is known to answer anybody.
@@ -128,12 +166,16 @@ impl Api {
         let routes = houses::routes(routes);
         let routes = agents::routes(routes);
         let routes = environments::routes(routes);
+        let routes = secrets::routes(routes);
         let routes = threads::routes(routes);
         let routes = entries::routes(routes);
         let routes = runs::routes(routes);
+        let routes = inline::routes(routes);
         let routes = sandboxes::routes(routes);
+        let routes = upkeep::routes(routes);
         let routes = search::routes(routes);
-        let (router, document) = doors::routes(routes).finish();
+        let (router, document) = crate::pond::describe(doors::routes(routes)).finish();
+        let router = router.route(secrets::RESOLVE, any(secrets::resolve));
         let router =
             router.fallback(|| async { ApiError::no_route() }).method_not_allowed_fallback(|| async { ApiError::method() });
         Self { router, document: document.to_string().into() }

@@ -29,6 +29,14 @@ pub struct Options {
     pub issuer: Option<Issuer>,
 }
 
+impl Options {
+    /// For whoever starts work on a thread: a token that is good for nothing else.
+    #[must_use]
+    pub fn thread_token(&self, agent: AgentId, thread: &ThreadId, now: u64) -> Option<String> {
+        token::sign(&Claims::for_thread(agent, thread, now, now + THREAD_TOKEN_MS), &self.key)
+    }
+}
+
 /// Somebody else whose tokens are good here: `sub` is the agent's id.
 #[derive(Clone)]
 pub struct Issuer {

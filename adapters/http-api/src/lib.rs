@@ -18,7 +18,7 @@ mod serve;
 mod streams;
 pub mod subscriptions;
 
-pub use api::{Platform, Search};
+pub use api::{Platform, Search, Secrets};
 pub use app::{App, Options};
 pub use mcp::{Door, Visitor};
 pub use peers::HttpPeers;

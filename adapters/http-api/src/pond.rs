@@ -9,12 +9,12 @@ use axum::response::IntoResponse;
 use events::session::SessionId;
 use events::{HouseId, ThreadId};
 use queries::library::{self, Code, Finder, GetRequest, GetResponse, Library, PondError, SearchRequest, SearchResponse};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::api::{Caller, Strict};
+use crate::api::{Caller, Operation, Routes, Strict};
 use crate::app::App;
 use crate::errors::Error;
 use crate::streams::headers;
@@ -34,12 +34,33 @@ struct Versioned {
 
 /// The one shape of errors.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PondError")]
 struct ErrorBody {
     error: Told,
 }
 
+/// What is said of who asks comes from the platform, in its words.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum AboutCaller {
+    Unauthenticated,
+    Forbidden,
+    Unavailable,
+}
+
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum AnyCode {
+    Own(Code),
+    Caller(AboutCaller),
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PondErrorTold")]
 struct Told {
+    #[schemars(with = "AnyCode")]
     code: Code,
     message: String,
     details: serde_json::Map<String, serde_json::Value>,
@@ -203,6 +224,37 @@ pub(crate) fn resolve(caller: &Caller, namespace: Option<&str>) -> Result<HouseI
 
 fn request_id() -> String {
     format!("{:032x}", u128::from_be_bytes(crate::random::bytes()))
+}
+
+/// The same for the document of all doors.
+pub(crate) fn describe(routes: Routes) -> Routes {
+    routes
+        .describe(&Method::POST, SEARCH, "pond_search", "Find sessions by what is said in them", |operation, schemas| {
+            door::<SearchRequest, SearchResponse>(operation, schemas);
+        })
+        .describe(
+            &Method::POST,
+            GET,
+            "pond_get",
+            "Read a session, or a message and what stands around it",
+            |operation, schemas| {
+                door::<GetRequest, GetResponse>(operation, schemas);
+            },
+        )
+        .describe(&Method::POST, INGEST, "pond_ingest", "Record sessions, messages and parts", |operation, schemas| {
+            door::<ingest::Ingest, ingest::Ingested>(operation, schemas);
+        })
+}
+
+fn door<Q: JsonSchema, A: JsonSchema>(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+    let headers = json!({ "x-pond-request-id": { "required": true, "schema": { "type": "string" } } });
+    operation.body::<Q>(true, schemas);
+    let content = json!({ "application/json": { "schema": schemas.subschema_for::<A>() } });
+    operation.response(StatusCode::OK, json!({ "description": "Done", "headers": headers, "content": content }));
+    let mut statuses: Vec<u16> = Code::ALL.iter().map(|code| code.http_status()).chain([401]).collect();
+    statuses.sort_unstable();
+    statuses.dedup();
+    operation.errors_as::<ErrorBody>(&statuses, &headers, schemas);
 }
 
 /// The exact shapes, as the types have them.

@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::app::App;
+use crate::errors::Error;
 
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests under way get this long to finish after the server is asked to stop.
@@ -26,12 +27,19 @@ pub struct Server {
     pub address: SocketAddr,
     listener: TcpListener,
     app: Arc<App>,
+    only: &'static str,
 }
 
 impl Server {
     #[must_use]
     pub fn new(listener: TcpListener, address: SocketAddr, app: Arc<App>) -> Self {
-        Self { address, listener, app }
+        Self { address, listener, app, only: "/" }
+    }
+
+    /// For machines: what a token for one thread opens, and no other path.
+    #[must_use]
+    pub fn for_machines(self) -> Self {
+        Self { only: "/api/stream/", ..self }
     }
 }
 
@@ -44,7 +52,7 @@ pub async fn serve(server: Server, mut stop: watch::Receiver<bool>) {
             _ = stop.wait_for(|stop| *stop) => break,
         };
         match accepted {
-            Ok((stream, _)) => connection(&server.app, stream, &graceful),
+            Ok((stream, _)) => connection(&server, stream, &graceful),
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -57,12 +65,17 @@ pub async fn serve(server: Server, mut stop: watch::Receiver<bool>) {
     }
 }
 
-fn connection(app: &Arc<App>, stream: TcpStream, graceful: &GracefulShutdown) {
+fn connection(server: &Server, stream: TcpStream, graceful: &GracefulShutdown) {
     let _ = stream.set_nodelay(true);
-    let app = app.clone();
+    let (app, only) = (server.app.clone(), server.only);
     let service = service_fn(move |request: Request<Incoming>| {
         let app = app.clone();
-        async move { Ok::<_, Infallible>(app.handle(request.map(Body::new)).await) }
+        async move {
+            if !request.uri().path().starts_with(only) {
+                return Ok::<_, Infallible>(Error::NoRoute.into_response());
+            }
+            Ok(app.handle(request.map(Body::new)).await)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -28,6 +28,8 @@ mod outsiders;
 mod requirements;
 #[path = "platform/rules.rs"]
 mod rules;
+#[path = "platform/secrets.rs"]
+mod secrets;
 #[path = "platform/status.rs"]
 mod status;
 #[path = "platform/streams.rs"]
@@ -36,3 +38,5 @@ mod streams;
 mod town;
 #[path = "platform/walk.rs"]
 mod walk;
+#[path = "platform/work.rs"]
+mod work;

@@ -1,8 +1,11 @@
+use std::collections::BTreeMap;
+
 use events::{EnvironmentId, HouseId, JsonObject, SecretId, Uuid};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{makes, makes_nothing};
+use super::{Fill, Made, makes, makes_nothing};
+use crate::ids::Ids;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +16,21 @@ pub struct CreateEnvironment {
     pub environment_id: Option<EnvironmentId>,
     pub name: String,
     pub config: JsonObject,
+}
+
+/// Both or neither. The secrets need not exist yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateEnvironmentWithSecrets {
+    pub environment: CreateEnvironment,
+    /// By name, whether it is required.
+    pub secret_bindings: BTreeMap<String, bool>,
+}
+
+impl Fill for CreateEnvironmentWithSecrets {
+    fn fill(&mut self, ids: &mut Ids<'_>) -> Made {
+        self.environment.fill(ids)
+    }
 }
 
 /// What is left out stays.

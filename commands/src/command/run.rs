@@ -2,7 +2,8 @@ use events::{AgentId, EnvironmentId, RunId, SandboxId, StatusReason, ThreadId, T
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{makes, makes_nothing};
+use super::{Fill, Made, makes, makes_nothing};
+use crate::ids::Ids;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -24,6 +25,12 @@ pub struct Delegate {
     pub sandbox_id: Option<SandboxId>,
     #[serde(default)]
     pub tags: Vec<String>,
+    /// Said in the child by who delegates. The run starts with it, in the same commit; without it the child is left idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub run_id: Option<RunId>,
 }
 
 /// From idle.
@@ -43,6 +50,16 @@ pub struct ResumeRun {
     pub thread_id: ThreadId,
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
+    pub run_id: Option<RunId>,
+}
+
+/// Asks what is under way in a thread to stop: its run, answers of bots, commands. A run has ended when its status says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelRun {
+    pub thread_id: ThreadId,
+    /// Only this run or answer, or the command whose id ends with it. Else everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
 }
 
@@ -97,10 +114,17 @@ impl Outcome {
     }
 }
 
+impl Fill for Delegate {
+    fn fill(&mut self, ids: &mut Ids<'_>) -> Made {
+        let thread_id = Some(self.child_thread_id.get_or_insert_with(|| ids.thread()).clone());
+        let run_id = self.prompt.as_ref().map(|_| self.run_id.get_or_insert_with(|| ids.run()).clone());
+        Made { thread_id, run_id, ..Made::default() }
+    }
+}
+
 makes! {
-    Delegate: child_thread_id from thread as thread_id;
     StartRun: run_id from run as run_id;
     ResumeRun: run_id from run as run_id;
 }
 
-makes_nothing! { FinishRun OrphanRun }
+makes_nothing! { CancelRun FinishRun OrphanRun }

@@ -11,10 +11,11 @@ use crate::world::{House, Thread};
 pub(super) fn append(draft: &mut Draft<'_>, command: &AppendEntry) -> Result<(), Rejection> {
     let (house, thread) = draft.thread(&command.thread_id)?;
     let author = author(draft, house, command)?;
-    if thread.status == ThreadStatus::Closed {
+    let event = decode(command);
+    if thread.status == ThreadStatus::Closed && !(draft.actor.agent().is_none() && event.as_ref().is_ok_and(tells_an_end)) {
         return Err(Rejection::ThreadClosed);
     }
-    let event = decode(command)?;
+    let event = event?;
     let poster = Poster { draft, house, thread, author };
     match &event {
         Event::Content(Content::Chat(chat)) => poster.chat(chat)?,
@@ -29,6 +30,11 @@ pub(super) fn append(draft: &mut Draft<'_>, command: &AppendEntry) -> Result<(),
     draft.decision.author = author;
     draft.append_thread(&command.thread_id, event);
     Ok(())
+}
+
+/// What was under way when a thread was closed still says how it ended.
+fn tells_an_end(event: &Event) -> bool {
+    matches!(event, Event::Dispatch(DispatchEvent::CommandFinished(_) | DispatchEvent::Failed(_) | DispatchEvent::Warned(_)))
 }
 
 fn author(draft: &Draft<'_>, house: &House, command: &AppendEntry) -> Result<Option<AgentId>, Rejection> {
@@ -72,9 +78,12 @@ impl Poster<'_, '_> {
         }
     }
 
+    fn is_bot(&self, agent: AgentId) -> bool {
+        self.draft.world.agent(agent).is_some_and(|agent| agent.is_bot())
+    }
+
     fn any_bot(&self) -> Result<(), Rejection> {
-        let bot = |agent| self.draft.world.agent(agent).is_some_and(|agent| agent.is_bot());
-        if self.author.is_none_or(bot) { Ok(()) } else { Err(Rejection::KindNotAllowed) }
+        if self.author.is_none_or(|author| self.is_bot(author)) { Ok(()) } else { Err(Rejection::KindNotAllowed) }
     }
 
     /// Where a bot drives, the machinery of its run is narrated by no other.
@@ -84,33 +93,53 @@ impl Poster<'_, '_> {
         if self.author.is_some_and(other) { Err(Rejection::KindNotAllowed) } else { Ok(()) }
     }
 
+    /// Nobody allows himself what he asks for, though he may take it back. In a chat any bot may be the one who asked.
+    fn may_have_asked(&self) -> bool {
+        self.author.is_some_and(|author| self.thread.agent_id.map_or_else(|| self.is_bot(author), |driver| driver == author))
+    }
+
     fn signal(&self, signal: &DispatchEvent) -> Result<(), Rejection> {
         match signal {
             DispatchEvent::PermissionResolved(it) => {
-                // Nobody is asked for a permission to give it to himself.
-                if self.author.is_some_and(|author| self.thread.agent_id == Some(author)) {
+                if it.allowed && self.may_have_asked() {
                     return Err(Rejection::KindNotAllowed);
                 }
                 return bounds::name("request_id", &it.request_id);
             }
+            // Who drives what is the servers' own affair.
+            DispatchEvent::Claimed(_) if self.draft.actor.agent().is_some() => return Err(Rejection::KindNotAllowed),
+            // Anybody may ask for a command; it is the system that runs it.
+            DispatchEvent::CommandStarted(_) | DispatchEvent::CommandOutput(_) | DispatchEvent::CommandFinished(_)
+                if self.draft.actor.agent().is_none() => {}
             DispatchEvent::Queued(_)
+            | DispatchEvent::Claimed(_)
             | DispatchEvent::SessionStarted(_)
             | DispatchEvent::Heartbeat(_)
             | DispatchEvent::PiWaiting(_)
             | DispatchEvent::Failed(_)
             | DispatchEvent::Reset(_)
             | DispatchEvent::Cancelled(_)
+            | DispatchEvent::Warned(_)
             | DispatchEvent::CommandStarted(_)
             | DispatchEvent::CommandOutput(_)
             | DispatchEvent::CommandFinished(_)
             | DispatchEvent::PermissionRequested(_) => self.driver()?,
         }
+        self.fits(signal)
+    }
+
+    fn fits(&self, signal: &DispatchEvent) -> Result<(), Rejection> {
         match signal {
             DispatchEvent::SessionStarted(it) => {
                 bounds::optional_name("session_ref", it.session_ref.as_deref())?;
                 self.known(it.sandbox_id.as_ref())
             }
+            DispatchEvent::Claimed(it) => bounds::name("server", &it.server),
             DispatchEvent::PiWaiting(it) => bounds::text("for", &it.waiting_for),
+            DispatchEvent::Warned(it) => {
+                bounds::name("warning", &it.warning)?;
+                bounds::text("message", &it.message)
+            }
             DispatchEvent::Failed(it) => {
                 bounds::name("error_class", &it.error_class)?;
                 bounds::text("message", &it.message)

@@ -3,9 +3,13 @@ use events::house::{EnvironmentCreated, EnvironmentDeleted, EnvironmentUpdated, 
 
 use super::{Draft, filled};
 use crate::bounds;
-use crate::command::{BindSecret, CreateEnvironment, DeleteEnvironment, UnbindSecret, UpdateEnvironment};
+use crate::command::{
+    BindSecret, CreateEnvironment, CreateEnvironmentWithSecrets, DeleteEnvironment, UnbindSecret, UpdateEnvironment,
+};
 use crate::rejection::Rejection;
 use crate::world::{Environment, House};
+
+mod recipe;
 
 /// An environment injects at most this many secrets.
 const BINDINGS_MAX: usize = 256;
@@ -15,11 +19,27 @@ pub(super) fn create(draft: &mut Draft<'_>, command: &CreateEnvironment) -> Resu
     draft.enter(&command.house_id, "house")?;
     bounds::name("name", &command.name)?;
     bounds::config(&command.config)?;
+    recipe::check(&command.config)?;
     if draft.world.environment(&id).is_some() {
         return Err(Rejection::IdTaken);
     }
     let (name, config) = (command.name.clone(), command.config.clone());
     draft.append_house(&command.house_id, EnvironmentCreated { environment_id: id, name, config });
+    Ok(())
+}
+
+pub(super) fn create_with_secrets(draft: &mut Draft<'_>, command: &CreateEnvironmentWithSecrets) -> Result<(), Rejection> {
+    let CreateEnvironmentWithSecrets { environment, secret_bindings } = command;
+    create(draft, environment)?;
+    if secret_bindings.len() > BINDINGS_MAX {
+        return Err(bounds::invalid("secret_bindings", "an environment binds at most 256 secrets"));
+    }
+    let id = filled(environment.environment_id.as_ref())?;
+    for (name, required) in secret_bindings {
+        bounds::secret_name(name)?;
+        let bound = SecretBound { environment_id: id.clone(), name: name.clone(), required: *required };
+        draft.append_house(&environment.house_id, bound);
+    }
     Ok(())
 }
 
@@ -29,6 +49,8 @@ pub(super) fn update(draft: &mut Draft<'_>, command: &UpdateEnvironment) -> Resu
     let config = command.config.as_ref().unwrap_or(&environment.config).clone();
     bounds::name("name", &name)?;
     bounds::config(&config)?;
+    // One that was written before may be bad; its name can be changed all the same.
+    command.config.as_ref().map_or(Ok(()), recipe::check)?;
     if (&name, &config) != (&environment.name, &environment.config) {
         let updated = EnvironmentUpdated { environment_id: command.environment_id.clone(), name, config };
         draft.append_house(&environment.house_id, updated);

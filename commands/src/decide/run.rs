@@ -1,13 +1,19 @@
 //! The status machine of driven threads: idle → running → completed, failed or cancelled, and back to running on a later turn.
 
+use std::collections::BTreeSet;
+
+use events::dispatch::Cancelled;
 use events::thread::{AgentSpawn, ChildFinished, Created, PiFailed, PiSessionOrphaned, StatusChanged};
-use events::{EnvironmentId, RunId, StatusReason, StreamName, ThreadId, ThreadStatus};
+use events::{Chat, Content, EnvironmentId, RunId, StatusReason, StreamName, ThreadId, ThreadStatus};
 
 use super::{Draft, filled};
 use crate::bounds;
-use crate::command::{Delegate, FinishRun, OrphanRun, Outcome, ResumeRun, StartRun};
+use crate::command::{CancelRun, Delegate, FinishRun, OrphanRun, Outcome, ResumeRun, StartRun};
 use crate::rejection::Rejection;
-use crate::world::{House, Thread};
+use crate::world::{House, Thread, World};
+
+/// Threads above a delegated one.
+const DEPTH_MAX: usize = 8;
 
 /// The child is isolated unless a sandbox is named, and then the environment plays no part.
 pub(super) fn delegate(draft: &mut Draft<'_>, command: &Delegate) -> Result<(), Rejection> {
@@ -15,6 +21,9 @@ pub(super) fn delegate(draft: &mut Draft<'_>, command: &Delegate) -> Result<(), 
     let (house, parent) = draft.thread(&command.thread_id)?;
     if parent.status == ThreadStatus::Closed {
         return Err(Rejection::ThreadClosed);
+    }
+    if ancestors(draft.world, &command.thread_id) >= DEPTH_MAX {
+        return Err(Rejection::TooDeep);
     }
     bounds::optional_name("name", command.name.as_deref())?;
     let tags = bounds::tags(&command.tags)?;
@@ -40,8 +49,33 @@ pub(super) fn delegate(draft: &mut Draft<'_>, command: &Delegate) -> Result<(), 
         pinned: false,
     };
     draft.append_thread(&id, created);
+    if let Some(text) = &command.prompt {
+        begin(draft, &id, command, text)?;
+    }
     draft.append_thread(&command.thread_id, AgentSpawn { child_thread_id: id });
     Ok(())
+}
+
+/// The task is said and the run stands as running before anything is made for it.
+fn begin(draft: &mut Draft<'_>, child: &ThreadId, command: &Delegate, prompt: &str) -> Result<(), Rejection> {
+    let run_id = Some(filled(command.run_id.as_ref())?.clone());
+    if draft.actor.agent().is_none() {
+        return Err(bounds::invalid("prompt", "a message has an author"));
+    }
+    if prompt.trim().is_empty() {
+        return Err(bounds::invalid("prompt", "is empty"));
+    }
+    bounds::text("prompt", prompt)?;
+    let chat = Chat { text: prompt.to_owned(), to: Some(command.agent_id), reply_to: None };
+    draft.append_thread(child, Content::Chat(chat));
+    draft.append_thread(child, StatusChanged { status: ThreadStatus::Running, run_id, reason: None });
+    Ok(())
+}
+
+/// The thread itself and those above it, no further than it matters.
+fn ancestors(world: &World, thread: &ThreadId) -> usize {
+    let above = |id: &ThreadId| world.thread(id).and_then(|thread| thread.parent_thread_id.clone());
+    std::iter::successors(Some(thread.clone()), above).take(DEPTH_MAX).count()
 }
 
 fn resolve_environment(
@@ -85,6 +119,19 @@ fn run_from(
         return Err(Rejection::WrongRun);
     }
     draft.append_thread(id, StatusChanged { status: ThreadStatus::Running, run_id: Some(run.clone()), reason });
+    Ok(())
+}
+
+/// Whatever is under way in the thread, or the one that is named: a run, an answer of a bot, a command.
+pub(super) fn cancel(draft: &mut Draft<'_>, command: &CancelRun) -> Result<(), Rejection> {
+    let mut asked = draft.change_thread(&command.thread_id)?.stoppable();
+    if asked.is_empty() {
+        return Err(Rejection::NothingInProgress);
+    }
+    if let Some(named) = &command.run_id {
+        asked = asked.take(named).map(|named| BTreeSet::from([named])).ok_or(Rejection::WrongRun)?;
+    }
+    asked.into_iter().for_each(|run_id| draft.append_thread(&command.thread_id, Cancelled { run_id }));
     Ok(())
 }
 

@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+
+use events::dispatch::Cancelled;
 use events::thread::{AgentSpawn, Created, EnvironmentSet, Pinned, Renamed, StatusChanged, Tagged, Unpinned};
 use events::{HouseId, StatusReason, StreamName, ThreadId, ThreadStatus};
 
@@ -111,7 +114,11 @@ pub(super) fn set_environment(draft: &mut Draft<'_>, command: &SetThreadEnvironm
     Ok(())
 }
 
+/// What bots and commands are at in it ends with it, and the thread says so before it takes no more words.
 pub(super) fn close(draft: &mut Draft<'_>, command: &CloseThread) -> Result<(), Rejection> {
+    let thread = draft.change_thread(&command.thread_id)?;
+    let ended = if thread.status == ThreadStatus::Open { thread.stoppable() } else { BTreeSet::new() };
+    ended.into_iter().for_each(|run_id| draft.append_thread(&command.thread_id, Cancelled { run_id }));
     turn(draft, &command.thread_id, ThreadStatus::Open, ThreadStatus::Closed, StatusReason::Closed)
 }
 

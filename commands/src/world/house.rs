@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use events::house::{EnvironmentCreated, SandboxRequested, SecretSet};
+use events::house::{EnvironmentCreated, SandboxRequested, SecretBound, SecretSet};
 use events::{AgentId, EnvironmentId, HouseEvent, HouseId, JsonObject, Role, SandboxId, SecretId, Uuid};
 
 use super::{Absent, Effect, World};
@@ -35,9 +35,19 @@ pub struct Sandbox {
     pub environment_id: EnvironmentId,
     pub provider: String,
     pub provider_ref: Option<String>,
+    /// A member told what its machine is called. Drivers have not seen it, and another house's may be called so.
+    pub hearsay: bool,
     pub status: SandboxStatus,
     /// A destroyed sandbox is dead and stays as a row.
     pub destroyed: bool,
+}
+
+impl Sandbox {
+    /// The machine that drivers made for it, and may work on.
+    #[must_use]
+    pub fn machine(&self) -> Option<&str> {
+        self.provider_ref.as_deref().filter(|_| !self.hearsay)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +80,7 @@ impl House {
 }
 
 impl World {
-    pub(super) fn apply_house(&mut self, id: &HouseId, event: HouseEvent) -> Result<Effect, Absent> {
+    pub(super) fn apply_house(&mut self, id: &HouseId, event: HouseEvent, author: Option<AgentId>) -> Result<Effect, Absent> {
         if let HouseEvent::Created(created) = event {
             if created.house_id != *id || self.houses.contains_key(id) {
                 return Err(Absent);
@@ -94,9 +104,7 @@ impl World {
                 let environment = self.environment_of(id, &it.environment_id)?;
                 (environment.name, environment.config) = (it.name, it.config);
             }
-            HouseEvent::SecretBound(it) => {
-                self.environment_of(id, &it.environment_id)?.secret_bindings.insert(it.name, it.required);
-            }
+            HouseEvent::SecretBound(it) => return self.secret_bound(id, it),
             HouseEvent::SecretUnbound(it) => {
                 self.environment_of(id, &it.environment_id)?.secret_bindings.remove(&it.name);
             }
@@ -112,6 +120,7 @@ impl World {
             HouseEvent::SandboxLive(it) => {
                 let sandbox = self.sandbox_of(id, &it.sandbox_id)?;
                 (sandbox.status, sandbox.provider_ref) = (SandboxStatus::Live, Some(it.provider_ref));
+                sandbox.hearsay = author.is_some();
             }
             HouseEvent::SandboxDead(it) => self.sandbox_of(id, &it.sandbox_id)?.status = SandboxStatus::Dead,
             HouseEvent::SandboxDestroyed(it) => {
@@ -153,6 +162,16 @@ impl World {
         Effect::Applied
     }
 
+    /// Told together with an environment whose id was another house's, it has no more effect than that.
+    fn secret_bound(&mut self, house: &HouseId, it: SecretBound) -> Result<Effect, Absent> {
+        let environment = self.environments.get_mut(&it.environment_id).ok_or(Absent)?;
+        if environment.house_id != *house {
+            return Ok(Effect::None);
+        }
+        environment.secret_bindings.insert(it.name, it.required);
+        Ok(Effect::Applied)
+    }
+
     fn environment_deleted(&mut self, house: &HouseId, id: &EnvironmentId) -> Result<Effect, Absent> {
         self.environment_of(house, id)?;
         if self.environment_is_referred_to(id) {
@@ -183,6 +202,7 @@ impl World {
             environment_id: it.environment_id,
             provider: it.provider,
             provider_ref: None,
+            hearsay: false,
             status: SandboxStatus::Pending,
             destroyed: false,
         };

@@ -1,7 +1,7 @@
 use events::thread::Created;
 use events::{AgentId, EnvironmentId, HouseId, RunId, SandboxId, ThreadEvent, ThreadId, ThreadStatus};
 
-use super::{Absent, Effect, World};
+use super::{Absent, Effect, InProgress, World};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
@@ -18,6 +18,8 @@ pub struct Thread {
     pub status: ThreadStatus,
     /// The latest run, also after it ended.
     pub run_id: Option<RunId>,
+    /// Besides the run.
+    pub in_progress: InProgress,
     pub tail: u64,
 }
 
@@ -35,6 +37,7 @@ impl Thread {
             agent_id: created.agent_id,
             tags: created.tags,
             run_id: None,
+            in_progress: InProgress::default(),
             tail: 0,
         }
     }

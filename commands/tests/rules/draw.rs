@@ -111,6 +111,10 @@ impl Draw {
             1 => RemoveMember { house_id, agent_id }.into(),
             2 => SetRole { house_id, agent_id, role: self.role() }.into(),
             3 => SetDefaultEnvironment { house_id, environment_id: (!self.c.is_multiple_of(3)).then_some(environment_id) }.into(),
+            4 if self.c.is_multiple_of(3) => {
+                let environment = create_environment(self.house(), &self.new_in(self.house()));
+                CreateEnvironmentWithSecrets { environment, secret_bindings: [(name, self.a.is_multiple_of(2))].into() }.into()
+            }
             4 => create_environment(self.house(), &self.new_in(self.house())).into(),
             5 | 6 => DeleteEnvironment { environment_id }.into(),
             7 => BindSecret { environment_id, name, required: self.a.is_multiple_of(2) }.into(),
@@ -138,7 +142,8 @@ impl Draw {
             _ => {
                 let reuse = sandbox_id.filter(|_| self.b.is_multiple_of(2));
                 let child = THREADS[(self.a + self.c) % THREADS.len()];
-                Delegate { sandbox_id: reuse, agent_id: self.agent(), ..delegate(self.thread(), child) }.into()
+                let (prompt, run_id) = self.c.is_multiple_of(3).then(|| ("do it".to_owned(), run("r1"))).unzip();
+                Delegate { sandbox_id: reuse, agent_id: self.agent(), prompt, run_id, ..delegate(self.thread(), child) }.into()
             }
         }
     }
@@ -149,7 +154,8 @@ impl Draw {
         match self.what % 12 {
             0 => StartRun { thread_id, run_id }.into(),
             1 => ResumeRun { thread_id, run_id }.into(),
-            2 | 3 => finish(self.thread(), self.outcome()).into(),
+            2 => finish(self.thread(), self.outcome()).into(),
+            3 => CancelRun { thread_id, run_id }.into(),
             4 => OrphanRun { thread_id, run_id, silent_ms: 1 }.into(),
             5 => live(self.sandbox()).into(),
             6 | 7 => dead(self.sandbox()).into(),

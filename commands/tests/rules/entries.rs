@@ -69,3 +69,27 @@ fn anybody_in_the_house_resolves_a_permission_but_who_asks_for_it() {
     assert_eq!(scene.refused(AS_BOT, resolved.clone()), "kind_not_allowed");
     assert_eq!(scene.refused(AS_STRANGER, resolved), "not_found");
 }
+
+#[test]
+fn who_asks_for_a_permission_takes_it_back_and_no_bot_gives_one_in_a_chat() {
+    let mut scene = scene();
+    let resolved = |id: &str, allowed: bool| {
+        entry(id, "signal.permission.resolved", &format!(r#"{{"request_id":"p","allowed":{allowed}}}"#))
+    };
+    scene.given(AS_BOT, resolved("d", false));
+    scene.given(AS_BOT, resolved("t", false));
+    scene.given(AS_MEMBER, resolved("t", true));
+    scene.given(SYSTEM, resolved("t", true));
+    assert_eq!(scene.refused(AS_BOT, resolved("t", true)), "kind_not_allowed");
+}
+
+#[test]
+fn only_the_system_claims_a_run_and_only_it_runs_a_command_for_a_person() {
+    let mut scene = scene();
+    let claim = || entry("d", "signal.dispatch.claimed", r#"{"run_id":"r1","server":"one"}"#);
+    assert_eq!(scene.refused(AS_BOT, claim()), "kind_not_allowed");
+    scene.given(SYSTEM, claim());
+    let command = || entry("t", "signal.command.started", r#"{"command_id":"c","command":"ls"}"#);
+    assert_eq!(scene.refused(AS_MEMBER, command()), "kind_not_allowed");
+    scene.given(SYSTEM, AppendEntry { author_agent_id: Some(MEMBER), ..command() });
+}

@@ -1,7 +1,8 @@
 use commands::command::{
-    BindSecret, CreateHouse, DeleteEnvironment, DeleteSecret, RemoveMember, RotateSecret, SetDefaultEnvironment, SetRole,
-    SetSecret, UnbindSecret, UpdateEnvironment,
+    BindSecret, CreateEnvironmentWithSecrets, CreateHouse, DeleteEnvironment, DeleteSecret, RemoveMember, RotateSecret,
+    SetDefaultEnvironment, SetRole, SetSecret, UnbindSecret, UpdateEnvironment,
 };
+use commands::decide;
 use events::{JsonObject, Role, Uuid};
 
 use crate::scene::*;
@@ -66,6 +67,40 @@ fn a_binding_may_name_a_secret_that_does_not_exist_yet() {
     assert!(scene.world.environment(&environment("e")).unwrap().secret_bindings["TOKEN"]);
     scene.given(AS_MEMBER, UnbindSecret { environment_id: environment("e"), name: "TOKEN".to_owned() });
     assert!(scene.world.environment(&environment("e")).unwrap().secret_bindings.is_empty());
+}
+
+#[test]
+fn an_environment_may_bind_secrets_from_the_start_and_is_not_made_if_one_cannot_be() {
+    let mut scene = scene();
+    let with = |names: &[(&str, bool)]| CreateEnvironmentWithSecrets {
+        environment: create_environment("h", "e2"),
+        secret_bindings: names.iter().map(|(name, required)| ((*name).to_owned(), *required)).collect(),
+    };
+    let many: Vec<_> = (0..257).map(|n| format!("N{n}")).collect();
+    let many: Vec<_> = many.iter().map(|name| (name.as_str(), true)).collect();
+    assert_eq!(scene.refused(AS_MEMBER, with(&[("TOKEN", true), ("1A", true)])), "invalid");
+    assert_eq!(scene.refused(AS_MEMBER, with(&many)), "invalid");
+    assert_eq!(scene.refused(AS_STRANGER, with(&[("TOKEN", true)])), "not_found");
+    let kinds = scene.kinds(AS_MEMBER, with(&[("TOKEN", true), ("EXTRA", false)]));
+    let bound = "arbe-house-h signal.environment.secret_bound";
+    assert_eq!(kinds, ["arbe-house-h signal.environment.created", bound, bound]);
+    let bindings = &scene.world.environment(&environment("e2")).unwrap().secret_bindings;
+    assert_eq!(*bindings, [("EXTRA".to_owned(), false), ("TOKEN".to_owned(), true)].into());
+    assert_eq!(scene.refused(AS_MEMBER, with(&[])), "id_taken");
+}
+
+#[test]
+fn of_two_houses_that_make_an_environment_of_one_id_the_second_binds_nothing() {
+    let mut scene = scene();
+    let with = |house: &str, name: &str| CreateEnvironmentWithSecrets {
+        environment: create_environment(house, "e2"),
+        secret_bindings: [(name.to_owned(), true)].into(),
+    };
+    let second = decide(&scene.world, &AS_STRANGER, &with("other", "THEIRS").into()).unwrap();
+    scene.given(AS_MEMBER, with("h", "OURS"));
+    scene.append(second);
+    let environment = scene.world.environment(&environment("e2")).unwrap();
+    assert_eq!((&environment.house_id, &environment.secret_bindings), (&house("h"), &[("OURS".to_owned(), true)].into()));
 }
 
 #[test]

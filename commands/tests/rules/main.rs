@@ -10,6 +10,7 @@ mod handler;
 mod houses;
 mod invariants;
 mod random;
+mod recipes;
 mod refusals;
 mod runs;
 mod sandboxes;

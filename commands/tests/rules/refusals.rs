@@ -4,7 +4,7 @@ use commands::CODES;
 use commands::command::{
     AddMember, BindSecret, CreateThread, Delegate, DeleteEnvironment, FinishRun, IssueKey, MarkSandboxLive, Outcome,
     RegisterAgent, RemoveMember, RenameHouse, RequestSandbox, ResumeSandbox, SetDefaultEnvironment, SetRole, SetSecret,
-    SetThreadEnvironment, SetThreadSandbox, TagThread,
+    SetThreadEnvironment, SetThreadSandbox, TagThread, UpdateEnvironment,
 };
 use events::{JsonObject, Role, Runtime, Uuid};
 
@@ -101,6 +101,14 @@ refusals! {
         let config = JsonObject::parse(&config).unwrap();
         s.refused(AS_OWNER, commands::command::CreateEnvironment { config, ..create_environment("h", "deep") })
     };
+    a_recipe_with_a_slip_is_invalid: "invalid", |s| {
+        let config = JsonObject::parse(r#"{"image":"debian","limits":{"cpu":2}}"#).unwrap();
+        s.refused(AS_OWNER, commands::command::CreateEnvironment { config, ..create_environment("h", "slip") })
+    };
+    an_update_with_a_slip_is_invalid: "invalid", |s| {
+        let config = Some(JsonObject::parse(r#"{"imgae":"debian"}"#).unwrap());
+        s.refused(AS_OWNER, UpdateEnvironment { environment_id: environment("e"), name: None, config })
+    };
     a_large_config_is_too_large: "too_large", |s| {
         let config = JsonObject::parse(&format!(r#"{{"a":"{}"}}"#, "x".repeat(64 << 10))).unwrap();
         s.refused(AS_OWNER, commands::command::CreateEnvironment { config, ..create_environment("h", "large") })
@@ -180,6 +188,14 @@ refusals! {
     };
     a_tag_is_short: "too_many_tags", |s| {
         s.refused(AS_MEMBER, TagThread { thread_id: thread("t"), tags: vec!["x".repeat(65)] })
+    };
+    work_is_not_delegated_without_end: "too_deep", |s| {
+        s.given(AS_OWNER, SetDefaultEnvironment { house_id: house("h"), environment_id: Some(environment("e")) });
+        s.given(AS_MEMBER, delegate("t", "c1"));
+        for n in 1..7 {
+            s.given(AS_BOT, delegate(&format!("c{n}"), &format!("c{}", n + 1)));
+        }
+        s.refused(AS_BOT, delegate("c7", "c8"))
     };
     a_thread_has_at_most_one_parent: "two_parents", |s| {
         let (parent_thread_id, parent_agent_id) = (Some(thread("t")), Some(BOT));
@@ -272,6 +288,9 @@ refusals! {
     a_late_word_of_an_earlier_run_ends_nothing: "wrong_run", |s| {
         s.given(AS_BOT, start("d", "r1"));
         s.refused(AS_BOT, FinishRun { run_id: Some(run("r0")), ..finish("d", Outcome::Completed) })
+    };
+    nothing_is_cancelled_where_nothing_runs: "nothing_in_progress", |s| {
+        s.refused(AS_MEMBER, commands::command::CancelRun { thread_id: thread("d"), run_id: None })
     };
     nobody_speaks_as_another: "author_mismatch", |s| {
         s.refused(AS_MEMBER, commands::command::AppendEntry { author_agent_id: Some(OWNER), ..say("t", "hello") })

@@ -1,5 +1,5 @@
-use commands::command::{Failure, FinishRun, OrphanRun, Outcome, ResumeRun};
-use events::{StatusReason, ThreadStatus};
+use commands::command::{AppendEntry, CancelRun, CloseThread, Delegate, Failure, FinishRun, OrphanRun, Outcome, ResumeRun};
+use events::{AgentId, StatusReason, ThreadStatus};
 
 use crate::scene::*;
 
@@ -80,4 +80,80 @@ fn of_two_that_end_a_run_one_is_told_it_was_late() {
         scene.append_if_unmoved(&seen, decision)
     });
     assert_eq!(ends, [true, false]);
+}
+
+#[test]
+fn a_task_is_said_and_runs_in_the_commit_that_makes_its_thread() {
+    let mut scene = scene();
+    let task = Delegate {
+        prompt: Some("fix it".to_owned()),
+        run_id: Some(run("r1")),
+        environment_id: Some(environment("e")),
+        ..delegate("t", "c")
+    };
+    let nobody = Delegate { child_thread_id: Some(thread("n")), ..task.clone() };
+    assert_eq!(scene.refused(SYSTEM, nobody), "invalid", "a message has an author");
+    let kinds = scene.kinds(AS_MEMBER, task);
+    let expected = [
+        "arbe-thread-c signal.thread.created",
+        "arbe-thread-c chat",
+        "arbe-thread-c signal.thread.status_changed",
+        "arbe-thread-t signal.thread.agent_spawn",
+    ];
+    assert_eq!(kinds, expected);
+    assert_eq!(scene.world.thread(&thread("c")).unwrap().run_id, Some(run("r1")));
+}
+
+#[test]
+fn anybody_in_the_house_may_ask_a_run_to_stop_and_it_goes_on_until_it_has() {
+    let mut scene = scene();
+    let cancel = |run_id: Option<&str>| CancelRun { thread_id: thread("d"), run_id: run_id.map(run) };
+    assert_eq!(scene.refused(AS_MEMBER, cancel(None)), "nothing_in_progress");
+    scene.given(AS_BOT, start("d", "r1"));
+    assert_eq!(scene.refused(AS_MEMBER, cancel(Some("r0"))), "wrong_run");
+    assert_eq!(scene.kinds(AS_MEMBER, cancel(None)), ["arbe-thread-d signal.dispatch.cancelled"]);
+    assert_eq!(scene.world.thread(&thread("d")).unwrap().status, ThreadStatus::Running);
+}
+
+fn said(scene: &mut Scene, by: Option<AgentId>, id: &str, kind: &str, payload: &str) {
+    scene.given(SYSTEM, AppendEntry { author_agent_id: by, ..entry(id, kind, payload) });
+}
+
+#[test]
+fn an_answer_and_a_command_are_asked_to_stop_while_they_are_under_way() {
+    let mut scene = scene();
+    let cancel = |run_id: Option<&str>| CancelRun { thread_id: thread("t"), run_id: run_id.map(run) };
+    assert_eq!(scene.refused(AS_MEMBER, cancel(None)), "nothing_in_progress");
+    said(&mut scene, Some(BOT), "t", "signal.dispatch.claimed", r#"{"run_id":"turn","server":"one"}"#);
+    said(&mut scene, None, "t", "signal.dispatch.claimed", r#"{"run_id":"mark","server":"one"}"#);
+    said(&mut scene, Some(MEMBER), "t", "signal.command.started", r#"{"command_id":"run.mark","command":"sleep 9"}"#);
+    said(&mut scene, Some(BOT), "t", "signal.command.started", r#"{"command_id":"turn.0.0","command":"sleep 9"}"#);
+    assert_eq!(scene.refused(AS_MEMBER, cancel(Some("other"))), "wrong_run");
+    assert_eq!(scene.kinds(AS_MEMBER, cancel(Some("mark"))), ["arbe-thread-t signal.dispatch.cancelled"]);
+    let all = scene.kinds(AS_MEMBER, cancel(None));
+    assert_eq!(all, ["arbe-thread-t signal.dispatch.cancelled"; 2], "the answer with its command, and the command of a member");
+    said(&mut scene, None, "t", "signal.command.finished", r#"{"command_id":"run.mark","truncated":false,"duration_ms":1}"#);
+    said(&mut scene, None, "t", "signal.command.finished", r#"{"command_id":"turn.0.0","truncated":false,"duration_ms":1}"#);
+    assert_eq!(scene.refused(AS_MEMBER, cancel(None)), "nothing_in_progress");
+    said(&mut scene, Some(BOT), "t", "signal.dispatch.claimed", r#"{"run_id":"next","server":"one"}"#);
+    let last = r#"{"role":"assistant","content":[],"stopReason":"stop","runId":"next"}"#;
+    said(&mut scene, Some(BOT), "t", "pi.assistant", last);
+    assert_eq!(scene.refused(AS_MEMBER, cancel(None)), "nothing_in_progress");
+}
+
+#[test]
+fn what_is_under_way_in_a_chat_ends_with_it_and_only_how_it_ended_is_said_after() {
+    let mut scene = scene();
+    said(&mut scene, Some(BOT), "t", "signal.dispatch.claimed", r#"{"run_id":"turn","server":"one"}"#);
+    said(&mut scene, Some(MEMBER), "t", "signal.command.started", r#"{"command_id":"run.mark","command":"sleep 9"}"#);
+    let close = || CloseThread { thread_id: thread("t") };
+    let kinds = scene.kinds(AS_MEMBER, close());
+    let cancelled = "arbe-thread-t signal.dispatch.cancelled";
+    assert_eq!(kinds, [cancelled, cancelled, "arbe-thread-t signal.thread.status_changed"]);
+    let output = entry("t", "signal.command.output", r#"{"command_id":"run.mark","stream":"stdout","text":"x"}"#);
+    assert_eq!(scene.refused(SYSTEM, output), "thread_closed");
+    let finished = entry("t", "signal.command.finished", r#"{"command_id":"run.mark","truncated":false,"duration_ms":1}"#);
+    assert_eq!(scene.refused(AS_BOT, finished.clone()), "thread_closed");
+    assert_eq!(scene.kinds(SYSTEM, finished), ["arbe-thread-t signal.command.finished"]);
+    assert_eq!(scene.kinds(AS_MEMBER, close()), [] as [&str; 0], "closed already");
 }

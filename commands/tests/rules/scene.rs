@@ -111,6 +111,8 @@ pub fn delegate(parent: &str, child: &str) -> Delegate {
         environment_id: None,
         sandbox_id: None,
         tags: Vec::new(),
+        prompt: None,
+        run_id: None,
     }
 }
 

@@ -146,7 +146,7 @@ impl Log {
     /// Slots this server has seen; a receipt's position at most this is readable here.
     #[must_use]
     pub fn position(&self) -> u64 {
-        *self.core.head.borrow()
+        self.core.state.read().chain.next
     }
 
     #[must_use]

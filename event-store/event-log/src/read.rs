@@ -69,6 +69,7 @@ struct Snapshot {
     head: Head,
     from: u64,
     start: Offset,
+    next: u64,
 }
 
 /// Units `from..to` of one append or one pack block.
@@ -91,7 +92,7 @@ enum Source {
 impl Log {
     /// Reads from `from` up to `limit` bytes, and at least one unit if there is one.
     pub async fn read(&self, name: &str, from: From, limit: usize) -> Result<Page, ReadError> {
-        let Snapshot { head, from, start } = self.snapshot(name, from)?;
+        let Snapshot { head, from, start, .. } = self.snapshot(name, from)?;
         let mut page = Builder {
             limit,
             text: head.config.is_json() || media_type(&head.config.content_type).starts_with("text/"),
@@ -159,13 +160,19 @@ impl Log {
             })?,
         };
         let start = token(&*state, &head, from.min(head.tail));
-        Ok(Snapshot { head, from, start })
+        Ok(Snapshot { head, from, start, next: state.chain.next })
     }
 
     /// The token of the tail, and whether the stream is closed there.
     pub fn head(&self, name: &str) -> Result<(Head, Offset), ReadError> {
         let Snapshot { head, start, .. } = self.snapshot(name, From::Now)?;
         Ok((head, start))
+    }
+
+    /// The same, and the position of the log at which the stream ends there.
+    pub fn head_at(&self, name: &str) -> Result<(Head, Offset, u64), ReadError> {
+        let Snapshot { head, start, next, .. } = self.snapshot(name, From::Now)?;
+        Ok((head, start, next))
     }
 
     /// Whether a read could start there.

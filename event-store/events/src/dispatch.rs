@@ -8,12 +8,14 @@ use crate::ids::{AgentId, RunId, SandboxId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DispatchEvent {
     Queued(Queued),
+    Claimed(Claimed),
     SessionStarted(SessionStarted),
     Heartbeat(Heartbeat),
     PiWaiting(PiWaiting),
     Failed(Failed),
     Reset(Reset),
     Cancelled(Cancelled),
+    Warned(Warned),
     CommandStarted(CommandStarted),
     CommandOutput(CommandOutput),
     CommandFinished(CommandFinished),
@@ -35,6 +37,14 @@ pub struct Queued {
     /// Who asked for the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<AgentId>,
+}
+
+/// One server at a time drives a run or answers a message. Another may only claim it when the last one has been silent for long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Claimed {
+    pub run_id: RunId,
+    pub server: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -82,6 +92,17 @@ pub struct Reset {
 #[serde(deny_unknown_fields)]
 pub struct Cancelled {
     pub run_id: RunId,
+}
+
+/// The run goes on, but not quite as was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Warned {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// A word that programs match on.
+    pub warning: String,
+    pub message: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -107,12 +107,14 @@ registry! {
     Thread: "signal.thread.pi_session_orphaned", 1 => ThreadEvent::PiSessionOrphaned(thread::PiSessionOrphaned);
 
     Dispatch: "signal.dispatch.queued", 1 => DispatchEvent::Queued(dispatch::Queued);
+    Dispatch: "signal.dispatch.claimed", 1 => DispatchEvent::Claimed(dispatch::Claimed);
     Dispatch: "signal.dispatch.session_started", 1 => DispatchEvent::SessionStarted(dispatch::SessionStarted);
     Dispatch: "signal.dispatch.heartbeat", 1 => DispatchEvent::Heartbeat(dispatch::Heartbeat);
     Dispatch: "signal.dispatch.pi_waiting", 1 => DispatchEvent::PiWaiting(dispatch::PiWaiting);
     Dispatch: "signal.dispatch.failed", 1 => DispatchEvent::Failed(dispatch::Failed);
     Dispatch: "signal.dispatch.reset", 1 => DispatchEvent::Reset(dispatch::Reset);
     Dispatch: "signal.dispatch.cancelled", 1 => DispatchEvent::Cancelled(dispatch::Cancelled);
+    Dispatch: "signal.dispatch.warned", 1 => DispatchEvent::Warned(dispatch::Warned);
     Dispatch: "signal.command.started", 1 => DispatchEvent::CommandStarted(dispatch::CommandStarted);
     Dispatch: "signal.command.output", 1 => DispatchEvent::CommandOutput(dispatch::CommandOutput);
     Dispatch: "signal.command.finished", 1 => DispatchEvent::CommandFinished(dispatch::CommandFinished);

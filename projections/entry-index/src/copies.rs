@@ -148,10 +148,11 @@ impl EntryIndex {
 
 impl Serving {
     fn open(path: &Path, fields: &Fields) -> Result<Self, IndexError> {
+        // Before the reader looks: what is committed in between is seen the next time.
+        let written = written(path);
         let index = sink::open(path, fields)?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let tables = Tables::default();
-        let written = written(path);
         let view = View::new(IndexReader::searcher(&reader), fields.clone(), &tables)?;
         Ok(Self { path: path.to_owned(), reader, tables, written, view })
     }

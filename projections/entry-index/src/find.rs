@@ -53,18 +53,32 @@ pub(crate) fn find(
     }
     let found = if question.is_empty() { newest(&lots) } else { scored(view, &lots, question, length)? };
     let total = found.len() as u64;
-    let mut fits = Vec::new();
-    for (lot, doc, score) in found {
-        let (segment, table) = segments[lot];
-        let time = segment.fast_fields().i64("time")?.first(doc).unwrap_or_default();
-        let seq = segment.fast_fields().u64("seq")?.first(doc).unwrap_or_default();
-        fits.push(EntryFit { stream: table.stream(doc), seq, score, time });
+    let mut columns = Vec::new();
+    for (segment, table) in segments {
+        let fast = segment.fast_fields();
+        columns.push((fast.i64("time")?.first_or_default_col(0), fast.u64("seq")?.first_or_default_col(0), table));
     }
-    fits.sort_by(|one, two| {
-        two.score.total_cmp(&one.score).then(two.time.cmp(&one.time)).then((one.stream, two.seq).cmp(&(two.stream, one.seq)))
-    });
-    let entries = fits.into_iter().skip(skip).take(most).collect();
+    let fit = |(lot, doc, score): (usize, u32, f32)| {
+        let (times, seqs, table) = &columns[lot];
+        EntryFit { stream: table.stream(doc), seq: seqs.get_val(doc), score, time: times.get_val(doc) }
+    };
+    let entries = first(found.into_iter().map(fit).collect(), skip, most);
     Ok(FoundEntries { entries, total, plan })
+}
+
+/// A page of them in order, without ordering what comes after it.
+fn first(mut fits: Vec<EntryFit>, skip: usize, most: usize) -> Vec<EntryFit> {
+    let order = |one: &EntryFit, two: &EntryFit| {
+        let newer = two.time.cmp(&one.time).then((one.stream, two.seq).cmp(&(two.stream, one.seq)));
+        two.score.total_cmp(&one.score).then(newer)
+    };
+    let end = skip.saturating_add(most);
+    if end < fits.len() {
+        fits.select_nth_unstable_by(end, order);
+        fits.truncate(end);
+    }
+    fits.sort_by(order);
+    fits.into_iter().skip(skip).collect()
 }
 
 type Scored = Vec<(usize, u32, f32)>;

@@ -14,6 +14,10 @@ pub(crate) struct Word {
     /// What a compound is made of.
     pub parts: Vec<String>,
     pub shape: Shape,
+    /// Has a capital, wherever it stands: it may be a name.
+    pub capital: bool,
+    /// Stands where a sentence begins, where a capital says little.
+    pub opens: bool,
     /// The number of the piece between spaces that it stands in.
     pub chunk: usize,
 }
@@ -22,7 +26,7 @@ pub(crate) struct Word {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Plain,
-    /// Begins with a capital, not at the beginning of the question.
+    /// Begins with a capital, not at the beginning of a sentence.
     Capital,
     /// `camelCase`, `snake_case`, `ALLCAPS`, letters with digits: nobody writes this but to name something.
     Name,
@@ -35,6 +39,8 @@ pub(crate) enum Shape {
 pub(crate) struct Literal {
     pub text: String,
     pub chunk: usize,
+    /// Two words with a stroke between them may be a path, and may be one or the other.
+    pub either: bool,
     /// The words that it cannot do without: of a path its last component.
     pub needs: Vec<String>,
 }
@@ -45,18 +51,20 @@ pub struct Question {
     pub(crate) literals: Vec<Literal>,
     /// It quotes an error or a line of output: it has marks that prose has not.
     pub(crate) quotes: bool,
+    /// It ends as questions do.
+    pub(crate) asks: bool,
     /// Words that were left out because there are too many.
     pub left_out: usize,
 }
 
-fn shape(word: &str, first: bool) -> Shape {
+fn shape(word: &str, opens: bool) -> Shape {
     let letters = word.chars().filter(|c| c.is_alphabetic()).count();
     let digits = word.chars().any(|c| c.is_ascii_digit());
     let capitals = word.chars().filter(|c| c.is_uppercase()).count();
     let compound = word.contains('_') || !analysis::parts(word).is_empty();
     if compound || (letters > 0 && digits) || (letters >= 2 && capitals == letters) {
         Shape::Name
-    } else if capitals > 0 && !first {
+    } else if capitals > 0 && letters >= 2 && !opens {
         Shape::Capital
     } else {
         Shape::Plain
@@ -86,31 +94,34 @@ fn literal(chunk: &str, number: usize) -> Option<Literal> {
     for run in analysis::runs(last) {
         analysis::terms(&run, |term, _| needs.push(term));
     }
-    Some(Literal { text: text.to_owned(), chunk: number, needs })
+    let plain = |c: char| c.is_alphanumeric() || c == '/';
+    let either = path && text.matches('/').count() == 1 && text.chars().all(plain);
+    Some(Literal { text: text.to_owned(), chunk: number, either, needs })
 }
 
-fn words_of(run: &Run<'_>, chunk: usize, first: bool) -> Vec<Word> {
+fn words_of(run: &Run<'_>, chunk: usize, opens: bool) -> Vec<Word> {
     let mut terms = Vec::new();
     analysis::terms(run, |term, _| terms.push(term));
     if run.dense {
-        let word = |term| Word { term, parts: Vec::new(), shape: Shape::Pair, chunk };
+        let word = |term| Word { term, parts: Vec::new(), shape: Shape::Pair, capital: false, opens, chunk };
         return terms.into_iter().map(word).collect();
     }
     let mut terms = terms.into_iter();
     let Some(term) = terms.next() else { return Vec::new() };
-    vec![Word { term, parts: terms.collect(), shape: shape(run.text, first), chunk }]
+    let capital = run.text.chars().any(char::is_uppercase);
+    vec![Word { term, parts: terms.collect(), shape: shape(run.text, opens), capital, opens, chunk }]
 }
 
 impl Question {
     #[must_use]
     pub fn new(text: &str) -> Self {
-        let mut question = Self { quotes: quotes(text), ..Self::default() };
-        let mut seen = BTreeSet::new();
+        let asks = text.trim_end().ends_with(['?', '？']);
+        let mut question = Self { quotes: !asks && quotes(text), asks, ..Self::default() };
+        let (mut seen, mut opens) = (BTreeSet::new(), true);
         for (number, chunk) in text.split_whitespace().enumerate() {
             question.literals.extend(literal(chunk, number));
             for run in analysis::runs(chunk) {
-                let first = seen.is_empty();
-                for word in words_of(&run, number, first) {
+                for word in words_of(&run, number, std::mem::take(&mut opens)) {
                     if question.words.len() == MOST_WORDS {
                         question.left_out += 1;
                     } else if seen.insert(word.term.clone()) {
@@ -118,6 +129,7 @@ impl Question {
                     }
                 }
             }
+            opens |= chunk.ends_with(['.', '!', '?', ':', '…']);
         }
         question
     }
@@ -136,9 +148,14 @@ impl Question {
 
 /// A colon after a word and more behind it, quoted or bracketed pieces: what is pasted rather than asked.
 fn quotes(text: &str) -> bool {
-    let asked = text.trim_end().ends_with(['?', '？']);
-    let marked = text.contains(": ") || text.contains(['`', '[', '{', '<', '=']) || text.contains("'");
-    marked && !asked
+    text.contains(": ") || text.contains(['`', '[', '{', '<', '=']) || has_quoted(text)
+}
+
+/// An apostrophe within a word quotes nothing.
+fn has_quoted(text: &str) -> bool {
+    let letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    text.match_indices('\'')
+        .any(|(at, it)| !(letter(text[..at].chars().next_back()) && letter(text[at + it.len()..].chars().next())))
 }
 
 #[cfg(test)]
@@ -151,25 +168,43 @@ mod tests {
 
     #[test]
     fn names_are_told_from_words() {
-        let told = shapes("How did the openEHR Magento MAX_SIZE XCUITest e2e work");
+        let told = shapes("How did the openKVX Morvane MAX_SIZE XRBNProbe p2p work");
         let names: Vec<_> = told.iter().filter(|(_, shape)| *shape == Shape::Name).map(|(term, _)| term.as_str()).collect();
-        assert_eq!(names, ["openehr", "max_size", "xcuitest", "e2e"]);
-        assert_eq!(told[4], ("magento".into(), Shape::Capital));
-        assert_eq!(shapes("Magento plugin")[0].1, Shape::Plain);
+        assert_eq!(names, ["openkvx", "max_size", "xrbnprobe", "p2p"]);
+        assert_eq!(told[4], ("morvane".into(), Shape::Capital));
+        assert_eq!(shapes("Morvane plugin")[0].1, Shape::Plain);
     }
 
     #[test]
     fn paths_flags_and_dotted_names_are_meant_as_typed() {
         let literal = |text: &str| Question::new(text).literals.into_iter().map(|it| (it.text, it.needs)).collect::<Vec<_>>();
         assert_eq!(
-            literal("crates/wavelet/src/haar.rs"),
-            [("crates/wavelet/src/haar.rs".into(), vec!["haar".into(), "rs".into()])]
+            literal("crates/lantern/src/wick.rs"),
+            [("crates/lantern/src/wick.rs".into(), vec!["wick".into(), "rs".into()])]
         );
-        assert_eq!(literal("--enable-hyperfetch flag")[0].0, "--enable-hyperfetch");
-        assert_eq!(literal("use `io.Discard`, then")[0].0, "io.Discard");
-        assert_eq!(literal("ORA-01555: snapshot")[0].0, "ORA-01555");
+        assert_eq!(literal("--prefer-moonlight flag")[0].0, "--prefer-moonlight");
+        assert_eq!(literal("use `io.Plunge`, then")[0].0, "io.Plunge");
+        assert_eq!(literal("TRK-04711: tide")[0].0, "TRK-04711");
+        let either = |text: &str| Question::new(text).literals[0].either;
+        assert!(either("CI/CD") && either("and/or") && !either("src/add.py") && !either("a/b/c") && !either("/etc/hosts"));
         assert!(literal("a well-known read-only file. It is.").is_empty());
-        assert!(literal("version 1.25 or 2").is_empty());
+        assert!(literal("version 3.14 or 2").is_empty());
+    }
+
+    #[test]
+    fn a_capital_tells_nothing_where_a_sentence_begins_nor_alone() {
+        let capitals = |text: &str| shapes(text).into_iter().filter(|(_, shape)| *shape == Shape::Capital).count();
+        assert_eq!(capitals("It hung. Probably I held the lock"), 0);
+        assert_eq!(capitals("It hung, Probably because of Valgrind"), 2);
+    }
+
+    #[test]
+    fn apostrophes_within_words_quote_nothing() {
+        assert!(!quotes("what's our policy for retries"));
+        assert!(!quotes("l'auth ne marche pas"));
+        assert!(quotes("cannot open 'x' for writing"));
+        assert!(quotes("error: it is gone"));
+        assert!(!Question::new("why does it say error: it is gone?").quotes);
     }
 
     #[test]

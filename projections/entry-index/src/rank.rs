@@ -21,6 +21,9 @@ const BEST: f32 = 0.8;
 /// A word that more than this share of all messages say tells nothing, whatever its language.
 const COMMON: f64 = 0.2;
 const FEW_MESSAGES: u64 = 100;
+/// A word that one of so many messages says, and not only a few, is one that everybody here uses.
+const EVERYDAY: u64 = 50;
+const FEWEST: u64 = 3;
 /// Messages of one session that are told.
 const MATCHES: usize = 3;
 
@@ -35,6 +38,8 @@ pub struct Fit {
     pub time: i64,
     /// What share of the question it covers, by the weight of the words.
     pub covers: f32,
+    /// The same, with other forms of a word counted for less.
+    pub firmly: f32,
 }
 
 /// A session that fits, with those that it spawned.
@@ -99,6 +104,7 @@ pub(crate) fn rank(asked: &Asked<'_>, most: usize) -> Result<Ranked, IndexError>
     let (lots, numbers, plan) = lots(asked, &sessions)?;
     let field = asked.view.fields.text;
     let mut groups = groups::all(&lots, field, asked.question)?;
+    let everyday = everyday(&groups, &sessions);
     let common = |group: &Group| sessions.messages >= FEW_MESSAGES && group.frequency as f64 > sessions.messages as f64 * COMMON;
     let plan = format!("{plan}{}", told(&groups, &sessions));
     if groups.iter().any(|group| group.is_known() && !common(group)) {
@@ -111,10 +117,18 @@ pub(crate) fn rank(asked: &Asked<'_>, most: usize) -> Result<Ranked, IndexError>
         .into_iter()
         .filter_map(|found| session_fit(asked.view, &numbers, &groups, (&rarities, &said), &sessions, found))
         .collect();
-    let evidence =
-        silence::Evidence { lots: &lots, field, question: asked.question, groups: &groups, rarities: &rarities, said: &said };
+    let (groups, rarities, said) = (groups.as_slice(), rarities.as_slice(), &said);
+    let evidence = silence::Evidence { lots: &lots, field, question: asked.question, groups, rarities, said, everyday };
     let verdict = silence::verdict(&evidence, &sessions, &fits)?;
     Ok(Ranked { sessions: fits, verdict, plan })
+}
+
+/// What share of the question are words that many messages say.
+fn everyday(groups: &[Group], sessions: &Sessions) -> f32 {
+    let word = |group: &&Group| group.factor == 1.0 && group.word.term.chars().any(char::is_alphabetic);
+    let own = groups.iter().filter(word);
+    let often = own.clone().filter(|group| group.frequency >= (sessions.messages / EVERYDAY).max(FEWEST)).count();
+    often as f32 / own.count().max(1) as f32
 }
 
 type Lots<'a> = (Vec<Lot<'a>>, Vec<u32>, String);
@@ -244,17 +258,17 @@ fn session_fit(
         let (_, segment, table) = segments[numbers[lot as usize] as usize];
         let place = sessions.place(table.stream(doc))?;
         let note = sessions.all[place as usize].note.as_ref()?;
-        let mut covers = 0.0;
+        let (mut covers, mut firmly) = (0.0, 0.0);
         for (n, group) in groups.iter().enumerate().filter(|(_, group)| group.is_known()) {
-            if group.in_document(lot, doc) > 0 {
-                covers += rarities[n];
-            }
+            let hundredths = group.in_document(lot, doc);
+            covers += if hundredths > 0 { rarities[n] } else { 0.0 };
+            firmly += rarities[n] * hundredths.min(100) as f32 / 100.0;
         }
         let fast = segment.fast_fields();
         let seq = fast.u64("seq").ok()?.first(doc)?;
         let time = fast.i64("time").ok()?.first(doc)?;
-        let covers = covers / whole.max(f32::MIN_POSITIVE);
-        matches.push(Fit { stream: note.stream.clone(), seq, session_id: note.id.clone(), score, time, covers });
+        let [covers, firmly] = [covers, firmly].map(|sum| sum / whole.max(f32::MIN_POSITIVE));
+        matches.push(Fit { stream: note.stream.clone(), seq, session_id: note.id.clone(), score, time, covers, firmly });
     }
     let covers = said.iter().zip(rarities).filter(|(said, _)| said.contains_key(&found.place)).map(|(_, rarity)| rarity);
     let covers: f32 = covers.sum();
@@ -281,7 +295,7 @@ fn told(groups: &[Group], sessions: &Sessions) -> String {
             Shape::Name => "name",
             Shape::Pair => "pair",
         };
-        let forms = group.forms.iter().skip(1).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let forms = group.forms.iter().skip(1).map(|(form, _)| form.as_str()).collect::<Vec<_>>().join(", ");
         text.push_str(&format!(
             "{shape} {:?} x {:.2}: {} messages, {} as written{}\n",
             group.word.term,

@@ -3,11 +3,13 @@
 //! Nothing here knows a language. A word that is written like a name (`camelCase`, a path, a flag, letters with digits) and that nobody ever
 //! said was not talked about. For other words it counts how much of the question, by the rarity of its words, one session covers.
 
+use std::collections::BTreeSet;
+
 use tantivy::schema::Field;
 
 use crate::error::IndexError;
 use crate::groups::{self, Group, Lot};
-use crate::question::{Question, Shape};
+use crate::question::{Literal, Question, Shape};
 use crate::rank::{Said, SessionFit};
 use crate::view::Sessions;
 
@@ -23,16 +25,30 @@ const FEW_IN_MESSAGE: f32 = 0.6;
 const QUOTED: f32 = 0.8;
 /// A question with more unsaid words than this share is in a language of its own; what it shares with others are names.
 const FOREIGN: f32 = 0.4;
+/// One with so many words that everybody here uses is in the language of the house, whatever it asks about; with so many it may still be
+/// in another, if it has names.
+const AT_HOME: f32 = 0.2;
+const SURELY_AT_HOME: f32 = 0.4;
 /// Sessions that may talk about what such a question names, and how often each has to.
 const TOPIC_IN: usize = 4;
 const TOPIC_TIMES: u64 = 2;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Of a question whose words are scattered over a session, one message covers less than this share; of one that is answered in its own
+/// words, more than that.
+const SCATTERED: f32 = 0.45;
+const TOGETHER: f32 = 0.75;
+/// Where no message says them together, a session has to say nearly all of them; more yet if one of them is said nowhere.
+const NEARLY_ALL: f32 = 0.7;
+const ALL_BUT_UNSAID: f32 = 0.75;
+/// A question in another language is answered by the names in it.
+const BY_NAMES: f32 = 0.6;
+
+#[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// The words are there.
-    Answer,
-    /// They are not, but something else may mean the same.
-    Thin { why: String },
+    /// The words are there. How far that tells what is meant, between 0 and 1: where one message says them, all the way.
+    Answer { trust: f32 },
+    /// They are not, but something else may mean the same: in these sessions, if the question has names, because they say them.
+    Thin { why: String, named: Option<BTreeSet<String>> },
     /// It names what was never talked about.
     Never { why: String },
 }
@@ -45,6 +61,8 @@ pub(crate) struct Evidence<'a> {
     pub groups: &'a [Group],
     pub rarities: &'a [f32],
     pub said: &'a Said,
+    /// What share of the question are words that everybody here uses.
+    pub everyday: f32,
 }
 
 impl Evidence<'_> {
@@ -57,9 +75,21 @@ impl Evidence<'_> {
         Ok(Verdict::Never { why: self.unsaid(group)? })
     }
 
-    fn thin(&self, group: Option<&&Group>) -> Result<Verdict, IndexError> {
-        let why = group.map_or_else(|| Ok("no session says enough of it".to_owned()), |group| self.unsaid(group))?;
-        Ok(Verdict::Thin { why })
+    fn thin(&self, unsaid: &[&Group], sessions: &Sessions) -> Result<Verdict, IndexError> {
+        let why = unsaid.first().map_or_else(|| Ok("no session says enough of it".to_owned()), |group| self.unsaid(group))?;
+        Ok(Verdict::Thin { why, named: self.named(sessions) })
+    }
+
+    /// The sessions that say everything in the question that may be a name. `None`: it has nothing of the kind. What a sentence begins
+    /// with may be one in a few words that ask nothing.
+    fn named(&self, sessions: &Sessions) -> Option<BTreeSet<String>> {
+        let few = self.own().count() <= SHORT && !self.question.asks;
+        let is_name = |group: &Group| group.word.capital && if group.word.opens { few } else { group.is_said() };
+        let names: Vec<usize> = self.own().filter(|(_, group)| is_name(group)).map(|(n, _)| n).collect();
+        let (first, others) = names.split_first()?;
+        let says_all = |place: &&u32| others.iter().all(|n| self.said[*n].contains_key(*place));
+        let id = |place: &u32| Some(sessions.all[*place as usize].note.as_ref()?.id.clone());
+        Some(self.said[*first].keys().filter(says_all).filter_map(id).collect())
     }
 
     fn unsaid(&self, group: &Group) -> Result<String, IndexError> {
@@ -68,15 +98,28 @@ impl Evidence<'_> {
         Ok(if near.is_empty() { said } else { format!("{said}; there is {}", near.join(", ")) })
     }
 
-    /// A path, a flag or a dotted name all of whose words are said.
-    fn is_literal_said(&self) -> bool {
-        let said = |need: &String| self.groups.iter().all(|group| group.word.term != *need || group.is_said());
-        self.question.literals.iter().any(|literal| literal.needs.iter().all(said))
+    /// Paths, flags and dotted names all of whose words are said, and one of them seldom enough to tell something.
+    fn said_literals(&self) -> Vec<&Literal> {
+        let group = |need: &String| self.groups.iter().find(|group| group.word.term == *need);
+        let said = |literal: &&Literal| {
+            let needed: Vec<&Group> = literal.needs.iter().filter_map(group).collect();
+            !needed.is_empty() && needed.iter().all(|group| group.is_said())
+        };
+        self.question.literals.iter().filter(said).collect()
+    }
+
+    fn is_foreign(&self, own: &[&Group], unsaid: usize, literal: bool) -> bool {
+        let names = literal || own.iter().any(|group| group.word.shape == Shape::Name && group.is_said());
+        let at_home = if names { SURELY_AT_HOME } else { AT_HOME };
+        unsaid as f32 > own.len() as f32 * FOREIGN && own.len() > 5 && self.everyday < at_home
     }
 
     /// An unsaid word that is written as a name, or is what a path or a flag cannot do without.
-    fn unsaid_name<'a>(&self, unsaid: &[&'a Group], foreign: bool) -> Option<&'a Group> {
+    fn unsaid_name<'a>(&self, unsaid: &[&'a Group], foreign: bool, said: &[&Literal]) -> Option<&'a Group> {
         let named = |group: &&&Group| {
+            if said.iter().any(|literal| literal.chunk == group.word.chunk) {
+                return false;
+            }
             let literal =
                 self.question.literals.iter().any(|it| it.chunk == group.word.chunk && it.needs.contains(&group.word.term));
             match group.word.shape {
@@ -112,23 +155,36 @@ pub(crate) fn verdict(evidence: &Evidence<'_>, sessions: &Sessions, fits: &[Sess
     let own: Vec<&Group> = evidence.own().map(|(_, group)| group).collect();
     let unsaid: Vec<&Group> = own.iter().filter(|group| !group.is_said()).copied().collect();
     if own.is_empty() {
-        return evidence.thin(None);
+        return evidence.thin(&[], sessions);
     }
-    let foreign = unsaid.len() as f32 > own.len() as f32 * FOREIGN && own.len() > 5;
-    let literal = evidence.is_literal_said();
-    if let (Some(group), false) = (evidence.unsaid_name(&unsaid, foreign), literal) {
+    let said = evidence.said_literals();
+    let literal = said.iter().any(|literal| !literal.either);
+    let foreign = evidence.is_foreign(&own, unsaid.len(), literal);
+    if let (Some(group), false) = (evidence.unsaid_name(&unsaid, foreign, &said), literal) {
         return evidence.never(group);
     }
     if foreign {
-        return if evidence.is_foreign_answer(sessions, fits) { Ok(Verdict::Answer) } else { evidence.thin(unsaid.first()) };
+        let named = evidence.is_foreign_answer(sessions, fits);
+        return if named { Ok(Verdict::Answer { trust: BY_NAMES }) } else { evidence.thin(&unsaid, sessions) };
     }
     let in_session = fits.iter().map(|fit| fit.covers).fold(0.0, f32::max);
     let in_message = fits.iter().flat_map(|fit| &fit.matches).map(|fit| fit.covers).fold(0.0, f32::max);
     let scattered = own.len() <= FEW && in_session < FEW_IN_SESSION && in_message < FEW_IN_MESSAGE;
     let misquoted = evidence.question.quotes && in_message < QUOTED;
     let missing = own.len() <= SHORT && !unsaid.is_empty();
-    if !literal && (scattered || misquoted || missing) || in_session < SHARE {
-        return evidence.thin(unsaid.first());
+    // Whoever pastes a line looks for that line, and not for one that means the same.
+    if !literal && misquoted {
+        let unsaid = unsaid.first().map(|group| evidence.unsaid(group)).transpose()?;
+        return Ok(Verdict::Never { why: unsaid.unwrap_or_else(|| "no message has this line".to_owned()) });
     }
-    Ok(Verdict::Answer)
+    if !literal && (scattered || missing) || in_session < SHARE {
+        return evidence.thin(&unsaid, sessions);
+    }
+    let firmly = fits.iter().flat_map(|fit| &fit.matches).map(|fit| fit.firmly).fold(0.0, f32::max);
+    let trust = if literal { 1.0 } else { ((firmly - SCATTERED) / (TOGETHER - SCATTERED)).clamp(0.0, 1.0) };
+    let nearly_all = if unsaid.is_empty() { NEARLY_ALL } else { ALL_BUT_UNSAID };
+    if trust == 0.0 && in_session < nearly_all {
+        return evidence.thin(&unsaid, sessions);
+    }
+    Ok(Verdict::Answer { trust })
 }

@@ -236,6 +236,16 @@ impl Open {
     }
 }
 
+impl Drop for Open {
+    /// A commit takes away what merges have replaced. After the last one nobody would, and it is as much as the index itself.
+    fn drop(&mut self) {
+        let collected = self.reader.reload().and_then(|()| self.writer.garbage_collect_files().wait());
+        if let Err(error) = collected {
+            tracing::debug!(%error, "what the index does not need any more stays until the next commit");
+        }
+    }
+}
+
 impl Sink<Change> for EntriesSink {
     async fn checkpoint(&mut self) -> Result<Checkpoint, SinkError> {
         Ok(self.feeder.folder().checkpoint()?)

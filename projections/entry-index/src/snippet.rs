@@ -1,16 +1,22 @@
 //! What is shown of a text: the words that were looked for, and what stands around them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::analysis;
 
 /// Around the words of a question, between these.
 pub const MARKS: (char, char) = ('«', '»');
 
+/// Words that are marked in one text; whoever says one more often says nothing more by it.
+const MOST_MARKS: usize = 4_096;
+
 /// Where words of a question stand in a text.
 fn marks(text: &str, terms: &BTreeSet<&str>) -> Vec<(usize, usize)> {
     let mut marks: Vec<(usize, usize)> = Vec::new();
     for run in analysis::runs(text) {
+        if marks.len() > MOST_MARKS {
+            break;
+        }
         let mut ends: Vec<(usize, usize)> = Vec::new();
         let mut whole = false;
         analysis::terms(&run, |term, at| {
@@ -54,24 +60,37 @@ pub fn beginning(text: &str, bytes: usize) -> &str {
     if text.len() <= bytes { text } else { &text[..floor(text, bytes)] }
 }
 
+/// Where the stretch of so many bytes begins that has most of the words.
+fn densest(text: &str, marks: &[(usize, usize)], bytes: usize) -> usize {
+    let words: Vec<String> = marks.iter().map(|(from, to)| text[*from..*to].to_lowercase()).collect();
+    let (mut inside, mut end): (HashMap<&str, usize>, usize) = (HashMap::new(), 0);
+    let (mut most, mut best) = (0, 0);
+    for (n, (from, _)) in marks.iter().enumerate() {
+        while end < marks.len() && marks[end].1 <= from + bytes {
+            *inside.entry(&words[end]).or_default() += 1;
+            end += 1;
+        }
+        if n == 0 || inside.len() > most {
+            (most, best) = (inside.len(), *from);
+        }
+        end = end.max(n + 1);
+        match inside.get_mut(words[n].as_str()) {
+            Some(times) if *times > 1 => *times -= 1,
+            Some(_) => drop(inside.remove(words[n].as_str())),
+            None => {}
+        }
+    }
+    best
+}
+
 /// The stretch of a text that has most of the words, with the words marked; `…` where it goes on. `None` where none of them is in it.
 #[must_use]
 pub fn snippet(text: &str, terms: &BTreeSet<&str>, bytes: usize) -> Option<String> {
     let marks = marks(text, terms);
-    let first = marks.first()?;
-    let mut best = (0, first.0);
-    for (n, (from, _)) in marks.iter().enumerate() {
-        let inside: BTreeSet<String> = marks[n..]
-            .iter()
-            .take_while(|(_, to)| *to <= from + bytes)
-            .map(|(from, to)| text[*from..*to].to_lowercase())
-            .collect();
-        if inside.len() > best.0 {
-            best = (inside.len(), *from);
-        }
-    }
+    marks.first()?;
     // A little of what comes before tells what it is about.
-    let from = floor(text, best.1.saturating_sub(bytes / 4));
+    let before = bytes / 4;
+    let from = floor(text, densest(text, &marks, bytes - before).saturating_sub(before));
     let to = floor(text, (from + bytes).min(text.len()));
     let mut shown = String::with_capacity(bytes + 64);
     if from > 0 {

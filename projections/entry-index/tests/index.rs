@@ -185,7 +185,7 @@ async fn messages_are_filtered_before_they_are_ranked() {
         assert!(all.iter().all(|id| id.starts_with("loud")), "others fit better: {all:?}");
         let ranked = site.ask("h-1", "walrus", &filter, wanted);
         assert_filtered_first(&ranked.plan, shown);
-        assert_eq!(ranked.verdict, Verdict::Answer, "{filter:?}");
+        assert!(matches!(ranked.verdict, Verdict::Answer { .. }), "{filter:?}");
         let left = ids(&ranked);
         assert_eq!(left.len(), wanted, "{filter:?}");
         assert!(left.iter().all(|id| id.starts_with("quiet")), "{filter:?}: {left:?}");
@@ -304,12 +304,12 @@ async fn no_house_finds_what_another_says() {
     {
         let ranked = site.ask("h-1", word, &none, 9);
         let told = format!("{:?}", ranked.verdict);
-        assert_ne!(ranked.verdict, Verdict::Answer, "{word}");
+        assert!(!matches!(ranked.verdict, Verdict::Answer { .. }), "{word}");
         assert!(!told.contains("there is"), "{word}: {told}");
         assert_eq!(site.find("h-1", word, &EntryFilter::default(), 9).total, 0, "{word}");
     }
     assert_eq!(ids(&site.ask("h-2", "zebra", &none, 9)).len(), 2, "it is found where it was said");
-    let (Verdict::Never { why } | Verdict::Thin { why }) = site.ask("h-2", "zebrafisch", &none, 9).verdict else {
+    let (Verdict::Never { why } | Verdict::Thin { why, .. }) = site.ask("h-2", "zebrafisch", &none, 9).verdict else {
         panic!("it is wrong")
     };
     assert!(why.contains("there is zebrafish"), "{why}");
@@ -409,7 +409,7 @@ async fn what_was_never_said_gets_no_answer() {
         let ranked = site.ask("h-1", question, &MessageFilter::default(), 9);
         assert!(matches!(ranked.verdict, Verdict::Never { .. } | Verdict::Thin { .. }), "{question}: {:?}", ranked.verdict);
     }
-    for question in ["frobnicateWidget", "how does frobnicateWidget see the walrus and the heron", "src/frobnicate.rs"] {
+    for question in ["trundleWidget", "how does trundleWidget see the walrus and the heron", "src/trundle.rs"] {
         let ranked = site.ask("h-1", question, &MessageFilter::default(), 9);
         assert!(matches!(ranked.verdict, Verdict::Never { .. }), "{question}: {:?}", ranked.verdict);
     }
@@ -418,7 +418,7 @@ async fn what_was_never_said_gets_no_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn fragments_paths_short_words_and_words_of_two_characters_are_found() {
     let site = site().await;
-    site.say(TALK, "code", &["we call tokioRuntimeBuilder in crates/wavelet/src/haar.rs with --no-verify"]).await;
+    site.say(TALK, "code", &["we call tokioRuntimeBuilder in crates/lantern/src/wick.rs with --no-verify"]).await;
     site.say(TALK, "japanese", &["日本語の検索は速い"]).await;
     site.say(TALK, "short", &["the ci is red"]).await;
     for n in 0..5 {
@@ -430,8 +430,8 @@ async fn fragments_paths_short_words_and_words_of_two_characters_are_found() {
         ("RuntimeBuil", "code"),
         ("untimebuild", "code"),
         ("runtime", "code"),
-        ("crates/wavelet/src/haar.rs", "code"),
-        ("haar.rs", "code"),
+        ("crates/lantern/src/wick.rs", "code"),
+        ("wick.rs", "code"),
         ("--no-verify", "code"),
         ("検索", "japanese"),
         ("日本", "japanese"),
@@ -440,7 +440,7 @@ async fn fragments_paths_short_words_and_words_of_two_characters_are_found() {
     ] {
         let ranked = site.ask("h-1", question, &MessageFilter::default(), 9);
         assert_eq!(ids(&ranked).first().map(String::as_str), Some(session), "{question}: {}", ranked.plan);
-        assert_eq!(ranked.verdict, Verdict::Answer, "{question}");
+        assert!(matches!(ranked.verdict, Verdict::Answer { .. }), "{question}");
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Lance is reached through `substrate` alone: `lance-chokepoints`.
 
+mod about;
 mod copies;
 mod coverage;
 mod embed;

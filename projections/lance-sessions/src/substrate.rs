@@ -26,6 +26,7 @@ use lance::{Dataset, Error};
 use parking_lot::Mutex;
 use projector::Folder;
 
+use crate::about::Means;
 use crate::coverage::Counted;
 use crate::error::DatasetError;
 use crate::schema::Table;
@@ -58,11 +59,12 @@ pub(crate) struct Substrate {
     caches: Caches,
     open: Mutex<HashMap<(HouseId, Table), Dataset>>,
     pub counted: Counted,
+    pub means: Means,
 }
 
 impl Substrate {
     pub fn new(folder: Folder, caches: Caches) -> Self {
-        Self { folder, caches, open: Mutex::default(), counted: Counted::default() }
+        Self { folder, caches, open: Mutex::default(), counted: Counted::default(), means: Means::default() }
     }
 
     /// The copy that the tables are.

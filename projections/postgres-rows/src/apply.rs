@@ -9,7 +9,7 @@ use crate::sql;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApplyError {
-    #[error("a row is made twice, or changed after it is gone")]
+    #[error("a row is made twice")]
     Contradiction,
     #[error("a row to change does not exist")]
     Missing,
@@ -49,9 +49,9 @@ async fn cross(conn: &mut PgConnection, op: &Op) -> Result<(), ApplyError> {
     Ok(())
 }
 
-/// What is referred to comes before what refers to it; within one statement order does not matter.
+/// What is referred to comes before what refers to it, and a name is free before it is taken; within one statement order does not matter.
 async fn flush(conn: &mut PgConnection, fold: Fold) -> Result<(), ApplyError> {
-    all(conn, sql::SECRETS_GONE, &fold.secrets.gone()).await?;
+    all(conn, sql::SECRETS_CHANGED, &fold.secrets.changed()).await?;
     all(conn, sql::AGENTS_NEW, &fold.agents.new_rows()).await?;
     all(conn, sql::AGENT_KEYS_NEW, &fold.agent_keys.new_rows()).await?;
     all(conn, sql::HOUSES_NEW, &fold.houses.new_rows()).await?;
@@ -65,7 +65,6 @@ async fn flush(conn: &mut PgConnection, fold: Fold) -> Result<(), ApplyError> {
     all(conn, sql::HOUSES_CHANGED, &fold.houses.changed()).await?;
     all(conn, sql::MEMBERS_CHANGED, &fold.members.changed()).await?;
     all(conn, sql::ENVIRONMENTS_CHANGED, &fold.environments.changed()).await?;
-    all(conn, sql::SECRETS_CHANGED, &fold.secrets.changed()).await?;
     all(conn, sql::SANDBOXES_CHANGED, &fold.sandboxes.changed()).await?;
     all(conn, sql::THREADS_CHANGED, &fold.threads.changed()).await?;
     run(conn, sql::WORK_DONE, &fold.work.done()).await?;

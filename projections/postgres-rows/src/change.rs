@@ -28,7 +28,6 @@ pub(crate) enum Op {
 pub(crate) enum Edit<R, K, P> {
     Insert(R),
     Update(K, P),
-    Delete(K),
 }
 
 pub(crate) type EditOf<R> = Edit<R, <R as Row>::Key, <R as Row>::Patch>;

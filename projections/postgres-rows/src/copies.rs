@@ -10,7 +10,7 @@ use crate::store::{Rows, drop_schema};
 
 const NAME: &str = RowsProjector::NAME;
 const VERSION: i32 = RowsProjector::VERSION as i32;
-const TABLES_OF_A_COPY: &str = include_str!("../../../migrations/rows/v1.sql");
+const TABLES_OF_A_COPY: &str = include_str!("../../../migrations/rows/v2.sql");
 
 /// Everything a copy consists of.
 const TABLES: [&str; 9] =

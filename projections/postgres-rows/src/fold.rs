@@ -13,71 +13,68 @@ enum Fate<R: Row> {
     /// With its turn among the new rows.
     New(R, usize),
     Changed(R::Patch),
-    Gone,
-    /// Gone, then made anew under the same key.
-    Replaced(R, usize),
 }
 
 pub(crate) struct Table<R: Row> {
     fates: BTreeMap<R::Key, Fate<R>>,
+    /// Rows that came to their end, whose keys may have been taken since.
+    ended: Vec<(R::Key, Fate<R>)>,
     turns: usize,
 }
 
 impl<R: Row> Default for Table<R> {
     fn default() -> Self {
-        Self { fates: BTreeMap::new(), turns: 0 }
+        Self { fates: BTreeMap::new(), ended: Vec::new(), turns: 0 }
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("a row is made twice, or changed after it is gone")]
+#[error("a row is made twice")]
 pub(crate) struct Contradiction;
 
 impl<R: Row> Table<R> {
     fn edit(&mut self, edit: EditOf<R>) -> Result<(), Contradiction> {
         self.turns += 1;
         let turn = self.turns;
-        let (key, fate) = match edit {
+        let (key, fate, ends) = match edit {
             Edit::Insert(row) => match self.fates.remove(&row.key()) {
-                None => (row.key(), Fate::New(row, turn)),
-                Some(Fate::Gone) => (row.key(), Fate::Replaced(row, turn)),
-                Some(known @ (Fate::New(..) | Fate::Changed(_) | Fate::Replaced(..))) if R::FIRST_WINS => (row.key(), known),
-                Some(Fate::New(..) | Fate::Changed(_) | Fate::Replaced(..)) => return Err(Contradiction),
+                None => (row.key(), Fate::New(row, turn), false),
+                Some(known) if R::FIRST_WINS => (row.key(), known, false),
+                Some(Fate::New(..) | Fate::Changed(_)) => return Err(Contradiction),
             },
             Edit::Update(key, later) => {
+                let ends = R::ends(&later);
                 let fate = match self.fates.remove(&key) {
                     None => Fate::Changed(later),
                     Some(Fate::New(mut row, turn)) => {
                         row.patch(later);
                         Fate::New(row, turn)
                     }
-                    Some(Fate::Replaced(mut row, turn)) => {
-                        row.patch(later);
-                        Fate::Replaced(row, turn)
-                    }
                     Some(Fate::Changed(mut patch)) => {
                         R::merge(&mut patch, later);
                         Fate::Changed(patch)
                     }
-                    Some(Fate::Gone) => return Err(Contradiction),
                 };
-                (key, fate)
+                (key, fate, ends)
             }
-            Edit::Delete(key) => match self.fates.remove(&key) {
-                Some(Fate::New(..)) => return Ok(()),
-                None | Some(Fate::Changed(_) | Fate::Replaced(..)) => (key, Fate::Gone),
-                Some(Fate::Gone) => return Err(Contradiction),
-            },
         };
-        self.fates.insert(key, fate);
+        if ends {
+            self.ended.push((key, fate));
+        } else {
+            self.fates.insert(key, fate);
+        }
         Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&R::Key, &Fate<R>)> {
+        self.fates.iter().chain(self.ended.iter().map(|(key, fate)| (key, fate)))
     }
 
     /// In the order of the log.
     pub(crate) fn new_rows(&self) -> Vec<&R> {
-        let new = self.fates.values().filter_map(|fate| match fate {
-            Fate::New(row, turn) | Fate::Replaced(row, turn) => Some((*turn, row)),
-            Fate::Changed(_) | Fate::Gone => None,
+        let new = self.all().filter_map(|(_, fate)| match fate {
+            Fate::New(row, turn) => Some((*turn, row)),
+            Fate::Changed(_) => None,
         });
         let mut new: Vec<_> = new.collect();
         new.sort_unstable_by_key(|(turn, _)| *turn);
@@ -85,19 +82,11 @@ impl<R: Row> Table<R> {
     }
 
     pub(crate) fn changed(&self) -> Vec<Changed<'_, R::Key, R::Patch>> {
-        let changed = self.fates.iter().filter_map(|(key, fate)| match fate {
+        let changed = self.all().filter_map(|(key, fate)| match fate {
             Fate::Changed(patch) => Some(Changed { key, patch }),
-            Fate::New(..) | Fate::Replaced(..) | Fate::Gone => None,
+            Fate::New(..) => None,
         });
         changed.collect()
-    }
-
-    pub(crate) fn gone(&self) -> Vec<&R::Key> {
-        let gone = self.fates.iter().filter_map(|(key, fate)| match fate {
-            Fate::Gone | Fate::Replaced(..) => Some(key),
-            Fate::New(..) | Fate::Changed(_) => None,
-        });
-        gone.collect()
     }
 }
 

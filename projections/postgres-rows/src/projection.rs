@@ -16,7 +16,7 @@ pub struct RowsProjector;
 
 impl Projector for RowsProjector {
     const NAME: &'static str = "rows";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     type Change = Change;
 
     fn reads(stream: &StreamName) -> bool {
@@ -29,7 +29,7 @@ impl Projector for RowsProjector {
             (_, Event::Content(_)) => Vec::new(),
             (StreamName::Thread(thread), Event::Thread(event)) => thread::project(thread, at, event)?,
             (StreamName::Thread(thread), Event::Dispatch(event)) => dispatch::project(thread, at, event),
-            (StreamName::House(house), Event::House(event)) => house::project(house, at, event)?,
+            (StreamName::House(house), Event::House(event)) => house::project(house, at, recorded.entry.author_agent_id, event)?,
             (StreamName::Agents, Event::Directory(event)) => vec![directory::project(at, event)],
             (_, Event::Thread(_) | Event::Dispatch(_) | Event::House(_) | Event::Directory(_) | Event::Session(_)) => {
                 return Err(Unprojectable("it stands in a stream of another kind".into()));

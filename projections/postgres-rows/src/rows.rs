@@ -18,6 +18,10 @@ pub(crate) trait Row: Serialize {
     fn patch(&mut self, patch: Self::Patch);
     /// `later` happened after `patch`.
     fn merge(patch: &mut Self::Patch, later: Self::Patch);
+    /// Whether the row is history after this, and its key free for another.
+    fn ends(_: &Self::Patch) -> bool {
+        false
+    }
 }
 
 fn over<T>(field: &mut Option<T>, later: Option<T>) {
@@ -228,13 +232,21 @@ pub struct SecretRow {
     pub id: SecretId,
     pub house_id: HouseId,
     pub name: String,
+    pub author_id: Option<AgentId>,
     pub vault_secret_id: Uuid,
     pub created_at: Ms,
+    pub rotated_at: Ms,
+    pub deleted_at: Option<Ms>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SecretPatch {
-    pub vault_secret_id: Uuid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vault_secret_id: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotated_at: Option<Ms>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<Ms>,
 }
 
 impl Row for SecretRow {
@@ -247,11 +259,19 @@ impl Row for SecretRow {
     }
 
     fn patch(&mut self, patch: SecretPatch) {
-        self.vault_secret_id = patch.vault_secret_id;
+        set(&mut self.vault_secret_id, patch.vault_secret_id);
+        set(&mut self.rotated_at, patch.rotated_at);
+        over(&mut self.deleted_at, patch.deleted_at);
     }
 
     fn merge(patch: &mut SecretPatch, later: SecretPatch) {
-        *patch = later;
+        over(&mut patch.vault_secret_id, later.vault_secret_id);
+        over(&mut patch.rotated_at, later.rotated_at);
+        over(&mut patch.deleted_at, later.deleted_at);
+    }
+
+    fn ends(patch: &SecretPatch) -> bool {
+        patch.deleted_at.is_some()
     }
 }
 

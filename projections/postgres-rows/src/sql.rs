@@ -1,8 +1,5 @@
 //! The statements that apply folded changes. Each takes all rows of its kind as one JSON array.
 
-pub(crate) const SECRETS_GONE: &str = "
-delete from secrets t using json_array_elements($1::json) j where t.house_id = j->>0 and t.id = j->>1";
-
 pub(crate) const HOUSES_NEW: &str = "
 insert into houses (id, name, default_environment_id, created_at)
 select id, name, default_environment_id, arbe.at(created_at)
@@ -30,10 +27,12 @@ from json_to_recordset($1::json) u(id text, house_id text, name text, config jso
 on conflict (id) do nothing";
 
 pub(crate) const SECRETS_NEW: &str = "
-insert into secrets (id, house_id, name, vault_secret_id, created_at)
-select id, house_id, name, vault_secret_id, arbe.at(created_at)
-from json_to_recordset($1::json) u(id text, house_id text, name text, vault_secret_id uuid, created_at bigint)
-on conflict (id) do nothing";
+insert into secrets (id, house_id, name, author_id, vault_secret_id, created_at, rotated_at, deleted_at)
+select id, house_id, name, author_id, vault_secret_id, arbe.at(created_at), arbe.at(rotated_at), arbe.at(deleted_at)
+from json_to_recordset($1::json)
+    u(id text, house_id text, name text, author_id uuid, vault_secret_id uuid, created_at bigint, rotated_at bigint,
+      deleted_at bigint)
+on conflict (id) where deleted_at is null do nothing";
 
 pub(crate) const SANDBOXES_NEW: &str = "
 insert into sandboxes (id, house_id, environment_id, provider, provider_ref, status, created_at, destroyed_at)
@@ -88,8 +87,12 @@ update environments t set
 from jsonb_array_elements($1::jsonb) j where t.id = j->'key'->>1 and t.house_id = j->'key'->>0"#;
 
 pub(crate) const SECRETS_CHANGED: &str = "
-update secrets t set vault_secret_id = (j->>'vault_secret_id')::uuid
-from jsonb_array_elements($1::jsonb) j where t.id = j->'key'->>1 and t.house_id = j->'key'->>0";
+update secrets t set
+    vault_secret_id = coalesce((j->>'vault_secret_id')::uuid, t.vault_secret_id),
+    rotated_at = coalesce(arbe.at((j->>'rotated_at')::bigint), t.rotated_at),
+    deleted_at = arbe.at((j->>'deleted_at')::bigint)
+from jsonb_array_elements($1::jsonb) j
+where t.id = j->'key'->>1 and t.house_id = j->'key'->>0 and t.deleted_at is null";
 
 pub(crate) const SANDBOXES_CHANGED: &str = "
 update sandboxes t set

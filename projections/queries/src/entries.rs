@@ -77,7 +77,7 @@ pub async fn find(finder: &dyn EntryFinder, house: &HouseId, query: EntryQuery) 
     if text.chars().count() > crate::library::LONGEST {
         return Err(PondError::invalid(format!("q has at most {} characters", crate::library::LONGEST)));
     }
-    if skip + most > DEEPEST {
+    if skip.saturating_add(most) > DEEPEST {
         return Err(PondError::invalid(format!("offset and limit reach beyond {DEEPEST} entries: ask more precisely")));
     }
     let question = Question::new(&text);

@@ -26,12 +26,30 @@ pub struct SecretBinding {
     pub name: String,
     /// A dispatch fails while there is no secret of this name.
     pub required: bool,
+    /// Whether the house has a secret of this name.
+    pub exists: bool,
+    /// When the value came that it has now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub rotated_at: Option<String>,
 }
 
+/// Secrets as in `secrets.rs`.
 macro_rules! columns {
     () => {
         concat!(
-            "select id, house_id, name, config::text as config, secret_bindings::text as secret_bindings, ",
+            "select id, house_id, name, config::text as config, (
+                 select coalesce(jsonb_agg(binding || jsonb_build_object('exists', s.moment is not null, 'rotated_at', s.moment)
+                     order by place), '[]')
+                 from jsonb_array_elements(secret_bindings) with ordinality b(binding, place)
+                 left join lateral (
+                     select ",
+            time!("coalesce(of_v2.rotated_at, secrets.created_at)" as "moment"),
+            " from secrets, jsonb_to_record(to_jsonb(secrets)) of_v2(rotated_at timestamptz, deleted_at timestamptz)
+                     where secrets.house_id = environments.house_id and secrets.name = binding->>'name'
+                       and of_v2.deleted_at is null
+                 ) s on true
+             )::text as secret_bindings, ",
             time!("created_at"),
             ", ",
             micros!("created_at"),

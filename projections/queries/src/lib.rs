@@ -11,6 +11,7 @@ pub mod library;
 mod projections;
 mod row;
 mod sandboxes;
+mod secrets;
 mod threads;
 mod view;
 
@@ -19,5 +20,6 @@ pub use environments::{Environment, SecretBinding};
 pub use houses::{House, Member};
 pub use projections::{Projection, ProjectionState};
 pub use sandboxes::{Sandbox, SandboxStatus};
+pub use secrets::Secret;
 pub use threads::{Thread, ThreadDetail, ThreadFilter};
 pub use view::{At, NotThereYet, Queries, QueryError};

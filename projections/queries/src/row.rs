@@ -13,7 +13,10 @@ type Error = sqlx::Error;
 /// Milliseconds are what events carry.
 macro_rules! time {
     ($column:literal) => {
-        concat!("to_char(", $column, r#" at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "#, $column)
+        crate::row::time!($column as $column)
+    };
+    ($moment:literal as $column:literal) => {
+        concat!("to_char(", $moment, r#" at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "#, $column)
     };
 }
 

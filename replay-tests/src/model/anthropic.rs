@@ -51,7 +51,11 @@ pub(super) fn write(said: &Said<'_>) -> Vec<Value> {
         events.extend(deltas.into_iter().map(|delta| json!({"type": "content_block_delta", "index": index, "delta": delta})));
         events.push(json!({"type": "content_block_stop", "index": index}));
     }
-    let stop = if reply.call.is_some() { "tool_use" } else { "end_turn" };
+    let stop = match (&reply.call, reply.cut) {
+        (_, true) => "max_tokens",
+        (Some(_), false) => "tool_use",
+        (None, false) => "end_turn",
+    };
     let delta = json!({"stop_reason": stop, "stop_sequence": null});
     events.push(json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 7}}));
     events.push(json!({"type": "message_stop"}));

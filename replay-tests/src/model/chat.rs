@@ -41,7 +41,12 @@ pub(super) fn write(said: &Said<'_>) -> Vec<Value> {
         events.push(chunk(json!({"tool_calls": [call]}), None));
     }
     let input = if reply.fills { 127_000 } else { 11 };
-    let mut last = chunk(json!({}), Some(if reply.call.is_some() { "tool_calls" } else { "stop" }));
+    let stop = match (&reply.call, reply.cut) {
+        (_, true) => "length",
+        (Some(_), false) => "tool_calls",
+        (None, false) => "stop",
+    };
+    let mut last = chunk(json!({}), Some(stop));
     last["usage"] = json!({"prompt_tokens": input, "completion_tokens": 7, "total_tokens": input + 7});
     events.extend([last, Value::from("[DONE]")]);
     events

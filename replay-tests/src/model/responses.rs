@@ -48,9 +48,11 @@ pub(super) fn write(said: &Said<'_>) -> Vec<Value> {
         }
         events.push(json!({"type": "response.output_item.done", "output_index": index, "item": item}));
     }
-    let done = json!({"id": said.id("resp"), "object": "response", "status": "completed", "model": said.model, "output": output,
-        "usage": usage});
-    events.push(json!({"type": "response.completed", "response": done}));
+    let (status, why) =
+        if reply.cut { ("incomplete", json!({"reason": "max_output_tokens"})) } else { ("completed", Value::Null) };
+    let done = json!({"id": said.id("resp"), "object": "response", "status": status, "incomplete_details": why,
+        "model": said.model, "output": output, "usage": usage});
+    events.push(json!({"type": format!("response.{status}"), "response": done}));
     events
 }
 

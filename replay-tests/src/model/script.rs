@@ -1,10 +1,12 @@
-//! What is answered depends on the last thing said, and on nothing else. A person's words may hold directions, which are followed where
-//! tools are offered, so not in the requests that clients make for titles and summaries:
+//! What is answered depends on the last thing said, and on nothing else but how often it was asked. A person's words may hold directions,
+//! which are followed where tools are offered, so not in the requests that clients make for titles and summaries:
 //!
 //! - `TOOL: <name> <JSON>` calls a tool, `<space>/<name>` one of a name space. A text instead of an object is free text.
 //! - `THINK` thinks before it speaks.
 //! - `FILL` says that the window is all but full.
 //! - `REFUSE` is an error of the API.
+//! - `FAIL <n>` is an error of the server for the first n times.
+//! - `LENGTH` ends where the answer may not be longer.
 //! - `HANG` begins to speak and does not end.
 
 use serde_json::Value;
@@ -23,9 +25,11 @@ pub(super) struct Reply {
     pub(super) call: Option<(String, Value)>,
     pub(super) fills: bool,
     pub(super) hangs: bool,
+    pub(super) cut: bool,
 }
 
-pub(super) fn plan(conversation: &Conversation) -> Plan {
+/// `before`: how often the same was asked.
+pub(super) fn plan(conversation: &Conversation, before: usize) -> Plan {
     let last = conversation.turns.iter().rfind(|turn| !is_of_the_harness(turn));
     let said = last.map(|turn| unquoted(&turn.text)).unwrap_or_default();
     if last.is_some_and(|turn| turn.role == Role::Result) {
@@ -36,6 +40,9 @@ pub(super) fn plan(conversation: &Conversation) -> Plan {
     }
     if said.contains("REFUSE") {
         return Plan::Refuse(400);
+    }
+    if said.split_once("FAIL ").and_then(|(_, rest)| times(rest)).is_some_and(|times| before < times) {
+        return Plan::Refuse(500);
     }
     let call = said.split_once("TOOL: ").and_then(|(_, rest)| call(rest));
     let text = match &call {
@@ -48,6 +55,7 @@ pub(super) fn plan(conversation: &Conversation) -> Plan {
         call,
         fills: said.contains("FILL"),
         hangs: said.contains("HANG"),
+        cut: said.contains("LENGTH"),
     })
 }
 
@@ -68,6 +76,10 @@ fn call(text: &str) -> Option<(String, Value)> {
     Some((name.to_owned(), arguments))
 }
 
+fn times(text: &str) -> Option<usize> {
+    text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
 fn beginning(text: &str) -> String {
     text.trim().chars().take(60).collect()
 }
@@ -78,11 +90,15 @@ mod tests {
     use super::*;
 
     fn reply(text: &str, tools: &[&str]) -> Reply {
-        let tools = tools.iter().map(ToString::to_string).collect();
-        match plan(&Conversation { turns: vec![turn(Role::User, text), turn(Role::User, "<system-reminder>x")], tools }) {
+        match planned(text, tools, 0) {
             Plan::Reply(reply) => reply,
             Plan::Refuse(status) => panic!("refused with {status}"),
         }
+    }
+
+    fn planned(text: &str, tools: &[&str], before: usize) -> Plan {
+        let tools = tools.iter().map(ToString::to_string).collect();
+        plan(&Conversation { turns: vec![turn(Role::User, text), turn(Role::User, "<system-reminder>x")], tools }, before)
     }
 
     #[test]
@@ -93,5 +109,12 @@ mod tests {
         assert!(made.thought.is_some() && !made.hangs && !made.fills);
         assert_eq!(reply(asked, &[]).call, None);
         assert_eq!(reply("hello", &["bash"]).text, "I heard: hello");
+    }
+    #[test]
+    fn a_failure_is_over_after_as_many_times_as_were_asked_for() {
+        for (before, failed) in [(0, true), (2, true), (3, false)] {
+            let failing = matches!(planned("FAIL 3, then go on", &["bash"], before), Plan::Refuse(500));
+            assert_eq!(failing, failed, "{before}");
+        }
     }
 }

@@ -81,6 +81,12 @@ impl ArbeServer {
         self.wait_until_ready()
     }
 
+    /// The same, with other flags.
+    pub fn restart_with(&mut self, flags: &[&str]) -> Result<()> {
+        self.flags = flags.iter().map(|flag| flag.to_string()).collect();
+        self.restart()
+    }
+
     pub fn stop(&mut self) -> Result<ExitStatus> {
         self.process.terminate()
     }

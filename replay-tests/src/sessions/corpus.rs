@@ -18,7 +18,7 @@ mod pi;
 /// How many messages a session has: a few are long, most are short. Its mean is `MEAN`.
 const LENGTHS: [u64; 5] = [10, 40, 100, 250, 850];
 pub(super) const MEAN: u64 = 250;
-const CLIENTS: u64 = 4;
+pub(super) const CLIENTS: u64 = 4;
 const BEGINNING: u64 = 1_767_225_600;
 
 /// Writes `sessions` sessions, a quarter of them for each client, below `home`.
@@ -47,6 +47,14 @@ pub(super) fn grow(home: &Path, place: u64, round: u64, messages: u64) -> anyhow
     let mut file = OpenOptions::new().append(true).open(&path).with_context(|| path.display().to_string())?;
     file.write_all(text.as_bytes())?;
     Ok(text.len() as u64)
+}
+
+/// What is asked first in the session of Claude Code at `place`.
+pub(super) fn asked(place: u64) -> String {
+    let mut plan = Plan::of(place * CLIENTS);
+    // Drawn for the message, before its text.
+    plan.words.uuid();
+    plan.asked()
 }
 
 fn mixed(number: u64, round: u64) -> u64 {

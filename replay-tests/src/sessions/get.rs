@@ -1,14 +1,9 @@
 //! One message by its id, over HTTP, of a server that has everything.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::race::http1::{Connection, SMALL};
-use crate::race::process::address_of;
-use crate::race::wire::{self, JSON};
+use super::client::Client;
 use crate::servers::ArbeServer;
 
 /// Messages that are asked for, of as many sessions as it takes.
@@ -16,22 +11,12 @@ const MESSAGES: usize = 400;
 const OF_A_SESSION: usize = 8;
 
 /// Milliseconds: the first, and then the median and the 99th of a hundred.
-pub(super) fn message(site: TempDir) -> anyhow::Result<[f64; 3]> {
-    let mut server = ArbeServer::platform_in(site, &[])?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let asked = runtime.block_on(ask(&server));
-    server.stop()?;
-    asked
-}
-
-async fn ask(server: &ArbeServer) -> anyhow::Result<[f64; 3]> {
-    let mut client = Client {
-        connection: Connection::open(address_of(server.url())?, SMALL).await?,
-        token: format!("Bearer {}", server.data("owner-token")?),
-    };
+pub(super) async fn ask(server: &ArbeServer) -> anyhow::Result<[f64; 3]> {
+    let mut client = Client::new(server).await?;
     let mut ids = Vec::new();
     for session in sessions(server)?.into_iter().take(MESSAGES / OF_A_SESSION) {
-        let (page, _) = client.get(&json!({ "protocol_version": 1, "session_id": session, "response_mode": "complete" })).await?;
+        let (page, _) =
+            client.post("/v1/get", &json!({ "protocol_version": 1, "session_id": session, "response_mode": "complete" })).await?;
         let messages = page["messages"].as_array().context("a page has messages")?;
         let step = (messages.len() / OF_A_SESSION).max(1);
         let some = messages.iter().step_by(step).take(OF_A_SESSION);
@@ -39,7 +24,8 @@ async fn ask(server: &ArbeServer) -> anyhow::Result<[f64; 3]> {
     }
     let (mut first, mut times) = (None, Vec::new());
     for (session, id) in &ids {
-        let (page, took) = client.get(&json!({ "protocol_version": 1, "session_id": session, "message_id": id })).await?;
+        let (page, took) =
+            client.post("/v1/get", &json!({ "protocol_version": 1, "session_id": session, "message_id": id })).await?;
         ensure!(page["target"]["id"] == id.as_str(), "another message: {page}");
         let ms = took.as_secs_f64() * 1e3;
         first.get_or_insert(ms);
@@ -48,26 +34,6 @@ async fn ask(server: &ArbeServer) -> anyhow::Result<[f64; 3]> {
     times.sort_by(f64::total_cmp);
     let at = |part: f64| times.get((times.len() as f64 * part) as usize).copied().context("nothing was asked");
     Ok([first.context("there are no messages")?, at(0.5)?, at(0.99)?])
-}
-
-struct Client {
-    connection: Connection,
-    token: String,
-}
-
-impl Client {
-    async fn get(&mut self, body: &Value) -> anyhow::Result<(Value, Duration)> {
-        let headers = [("Content-Type", JSON), ("Authorization", self.token.as_str())];
-        let request = wire::request("POST", "/v1/get", &headers, body.to_string().as_bytes());
-        let since = Instant::now();
-        self.connection.send(&request).await?;
-        let head = self.connection.head().await?;
-        let mut answer = Vec::new();
-        self.connection.body(&head, |bytes| answer.extend_from_slice(bytes)).await?;
-        let took = since.elapsed();
-        ensure!(head.status == 200, "{body}: {} {}", head.status, String::from_utf8_lossy(&answer));
-        Ok((serde_json::from_slice(&answer)?, took))
-    }
 }
 
 fn sessions(server: &ArbeServer) -> anyhow::Result<Vec<String>> {

@@ -53,6 +53,11 @@ impl Sync {
         Ok(Self { arbe: crate::directories::arbe_binary()?, home: home.to_owned(), data: data.to_owned() })
     }
 
+    /// The vectors of everything.
+    pub(super) fn embed(&self, model: &str) -> anyhow::Result<Measured> {
+        self.run(&["--only", "embed", "--embed-model", model])
+    }
+
     /// Some stages of a sync, or all.
     pub(super) fn run(&self, stages: &[&str]) -> anyhow::Result<Measured> {
         let started = Instant::now();

@@ -1,5 +1,6 @@
 //! A whole log as it was once written, with every kind of event in it. Today's code reads it, decodes each event to the value it had,
-//! and makes the rows it made. The files are never written anew; a new kind or version gets a log beside this one.
+//! and makes the rows that follow from it. The log is never written anew; a new kind or version gets a log beside this one. The rows
+//! are those of the projection's current version: a new version of the tables changes them, by hand.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -36,6 +37,9 @@ fn copy(from: &Path, to: &Path) {
         }
     }
 }
+
+/// Kinds that came after this log was written, which is never written again. Their golden values are in `events`.
+const LATER: [&str; 2] = ["signal.dispatch.claimed", "signal.dispatch.warned"];
 
 /// Reading leaves no trace in the fixture.
 async fn opened() -> (Log, TempDir) {
@@ -74,8 +78,8 @@ async fn every_event_of_the_golden_log_decodes_to_its_golden_value() {
     let (log, _directory) = opened().await;
     let expected = std::fs::read_to_string(golden("events.txt")).unwrap();
     assert_eq!(values(&log).await, expected);
-    let missing: Vec<_> =
-        KINDS.iter().map(|(kind, _)| *kind).chain(PI).filter(|kind| !expected.contains(&format!(" {kind}v1 "))).collect();
+    let of_then = KINDS.iter().map(|(kind, _)| *kind).filter(|kind| !LATER.contains(kind)).chain(PI);
+    let missing: Vec<_> = of_then.filter(|kind| !expected.contains(&format!(" {kind}v1 "))).collect();
     assert!(missing.is_empty(), "without an event: {missing:?}");
 }
 

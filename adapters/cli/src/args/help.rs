@@ -51,10 +51,46 @@ Examples:
   arbe thread create 'release 2' --tag release --pin
   arbe thread list --tag release --status open
   arbe thread tag k3v9 urgent backend
-  arbe thread delegate k3v9 --agent 2f1c8a52-… --name 'fix the build'
+  arbe thread run k3v9 -- cargo test --workspace
+  arbe thread delegate k3v9 --agent reviewer 'fix the build' --follow
+  arbe thread cancel m4x2
+  arbe thread diagnose m4x2
   run=$(arbe thread start m4x2)
   arbe thread finish m4x2 $run --status failed --message 'the tests do not pass' --exit-code 101
   curl -H \"Authorization: Bearer $(arbe thread token k3v9)\" http://127.0.0.1:4437/api/stream/arbe-thread-k3v9";
+
+pub(super) const THREAD_RUN: &str = "\
+What it prints goes to stdout and stderr as it comes, and stands in the thread. If the connection breaks or this is ended, the command goes on.
+The exit code is 0 if the command's was, else 1; stderr says which it was.
+
+Examples:
+  arbe thread run k3v9 -- git status
+  arbe thread run k3v9 --cwd web --timeout 10m -- npm test
+  arbe thread run k3v9 -- 'grep -r TODO src | wc -l'
+  arbe thread run k3v9 --json -- make | jq -r .output";
+
+pub(super) const THREAD_DELEGATE: &str = "\
+Examples:
+  arbe thread delegate k3v9 --agent reviewer 'review the last commit' --follow
+  gh issue view 17 | arbe thread delegate k3v9 --agent 2f1c8a52-… --name 'issue 17' -
+  arbe thread delegate k3v9 --agent reviewer --sandbox s8d1 'look at what is there'";
+
+pub(super) const THREAD_RESUME: &str = "\
+Examples:
+  arbe thread resume m4x2 'the tests need a database; start one first'
+  arbe thread resume m4x2";
+
+pub(super) const THREAD_DIAGNOSE: &str = "\
+Examples:
+  arbe thread diagnose m4x2
+  arbe thread diagnose m4x2 --json | jq -r .forecast";
+
+pub(super) const THREAD_PRUNE_ABOUT: &str = "\
+End the runs of the house that are over, and take idle machines of delegated work away, now.
+
+Every running run is looked at once, by the rules of every look: a machine that is surely dead fails the runs on it, a process that runs is \
+left alone, and what is not known changes nothing. Idle machines go without waiting for their time; their trees are kept first. One with work \
+on it, or that a chat stands on, stays. Prints what was done, what was left, and why.";
 
 pub(super) const ENTRY: &str = "\
 Examples:
@@ -87,17 +123,48 @@ pub(super) const ENV: &str = "\
 Examples:
   arbe env create rust --recipe '{\"image\":\"rust:1\",\"repo\":\"https://example.org/code.git\"}'
   arbe env update e5m1 --recipe-file recipe.json
-  arbe env bind e5m1 DATABASE_URL --optional";
+  arbe env bind-secret e5m1 GITHUB_TOKEN
+  arbe env bind-secret e5m1 DATABASE_URL --optional";
+
+pub(super) const SECRET_ABOUT: &str = "\
+Secrets of the house: values that sandboxes get as variables, by name.
+
+A value is read from stdin, encrypted, and shown to nobody again. A name is never changed: every environment that binds it would break \
+without a word. Work in an environment that requires a secret which is not there fails and names it.";
+
+pub(super) const SECRET: &str = "\
+Examples:
+  pass show github | arbe secret set GITHUB_TOKEN
+  arbe env bind-secret e5m1 GITHUB_TOKEN
+  arbe secret list
+  arbe secret delete GITHUB_TOKEN";
+
+pub(super) const VAULT_ABOUT: &str = "\
+Look after the vault that keeps the values of secrets, with or without a running server.
+
+Each value is sealed by a key of its own, and that by the vault's: in a file of the data directory, in a variable, or printed by a command. \
+The first key seals, all of them open. `rotate` seals the keys of the values anew and leaves the values as they are.
+
+To change the key where all servers read one key file: `arbe vault rotate --new-key`. Anywhere else: append the new key on every server, and \
+restart those that have it from a variable; when all have it, move it to the front everywhere, restart again, and rotate. Take the old one \
+away only after `arbe vault check` has shown once more that no value is under it.";
+
+pub(super) const VAULT: &str = "\
+Examples:
+  arbe vault check
+  arbe vault rotate --new-key
+  arbe vault rotate --vault-key-file /etc/arbe/vault-key";
 
 pub(super) const SANDBOX_ABOUT: &str = "\
 Sandboxes: the machines that work is done in, as the platform knows them.
 
 A sandbox is pending until its provider has it running (live), and may die and be resumed: then every thread that pointed at it points \
-at the new one. These verbs read and write the record; the machine itself is the provider's.";
+at the new one. These verbs read and write the record; the machine itself is the provider's, which `list --reconcile` asks.";
 
 pub(super) const SANDBOX: &str = "\
 Examples:
   arbe sandbox list
+  arbe sandbox list --reconcile --json | jq 'select(.verdict == \"stray\")'
   box=$(arbe sandbox request local --thread k3v9)
   arbe sandbox live $box container-17
   arbe sandbox dead $box --reason 'the host went away'
@@ -119,7 +186,7 @@ Examples:
   arbe projections
   arbe projections --json | jq 'select(.state == \"stopped\").error'
   arbe projections copies
-  arbe projections drop rows_v1_7
+  arbe projections drop rows_v2_7
   arbe projections drop sessions_v1_3";
 
 pub(super) const LOG: &str = "\
@@ -212,7 +279,9 @@ Examples:
   arbe eval known-items.tsv                        per stratum, with intervals
   arbe eval known-items.tsv --half reporting --misses
 
-A stratum named `absent` holds questions without an answer: those are right if nothing is found.";
+Any of the expected sessions (`client:session`) or messages (`client:session#message`) is an answer, so nDCG is that of the first.
+A stratum named `absent` holds questions without an answer: those are right if nothing is found. Times are those of an index that was
+just opened (`cold`), of the first time a question is asked, and of the second.";
 
 pub(super) const RESTORE: &str = "\
 Examples:

@@ -14,7 +14,7 @@ pub(crate) enum LibraryVerb {
     /// Bring what is new in the sessions of Claude Code, Codex, opencode and pi into the log
     #[command(after_long_help = help::SYNC)]
     Sync(Box<Sync>),
-    /// List recorded sessions
+    /// List recorded sessions of other clients; `arbe thread list` lists threads
     Sessions(Box<SessionList>),
     /// Show a session, or one message with what stands around it
     #[command(after_long_help = help::GET)]
@@ -255,13 +255,13 @@ pub(crate) struct Mcp {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Eval {
-    /// Tab-separated: id, stratum, query, expected sessions (`client:id`, any of them), note
+    /// Tab-separated: id, stratum, query, expected sessions or messages (`client:id`, `client:id#message`, any of them), note
     #[arg(value_name = "TSV")]
     pub(crate) queries: PathBuf,
     /// Only one half of them, split by expected session
     #[arg(long, value_name = "HALF")]
     pub(crate) half: Option<Half>,
-    /// Only one of the retrievers [default: what a search would use]
+    /// Only one of the retrievers, or the search that asks both [default: each of them]
     #[arg(long, value_name = "ARM")]
     pub(crate) arm: Option<Arm>,
     /// Print every question that was not answered by the first session
@@ -276,6 +276,7 @@ pub(crate) struct Eval {
 pub(crate) enum Arm {
     Keyword,
     Vector,
+    Hybrid,
 }
 
 impl From<Arm> for queries::library::Arms {
@@ -283,6 +284,7 @@ impl From<Arm> for queries::library::Arms {
         match arm {
             Arm::Keyword => Self::Words,
             Arm::Vector => Self::Meaning,
+            Arm::Hybrid => Self::Both,
         }
     }
 }
@@ -351,7 +353,7 @@ impl From<Import> for Sync {
 /// Some of the sessions.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Which {
-    /// Only sessions of this client
+    /// Only sessions of this client: claude-code, codex, opencode, pi, or whoever recorded some
     #[arg(long, value_name = "CLIENT")]
     pub(crate) client: Option<String>,
     /// Only projects that begin with this

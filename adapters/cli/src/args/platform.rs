@@ -210,8 +210,15 @@ pub(crate) enum EnvVerb {
         name: String,
         #[command(flatten)]
         recipe: Recipe,
+        /// Have its sandboxes get this secret of the house. It need not exist yet. May be repeated
+        #[arg(long, value_name = "NAME", value_parser = secret_name)]
+        secret: Vec<String>,
+        /// The same for one that work goes on without. May be repeated
+        #[arg(long, value_name = "NAME", value_parser = secret_name)]
+        optional_secret: Vec<String>,
     },
     /// Show an environment with its recipe and the secrets it names
+    #[command(visible_alias = "view")]
     Show {
         /// The environment's id
         #[arg(value_parser = id)]
@@ -236,6 +243,7 @@ pub(crate) enum EnvVerb {
         environment: String,
     },
     /// Have sandboxes of the environment get a secret of the house, by name. It need not exist yet
+    #[command(name = "bind-secret", visible_alias = "bind")]
     Bind {
         /// The environment's id
         #[arg(value_parser = id)]
@@ -248,6 +256,7 @@ pub(crate) enum EnvVerb {
         optional: bool,
     },
     /// Have them get it no more
+    #[command(name = "unbind-secret", visible_alias = "unbind")]
     Unbind {
         /// The environment's id
         #[arg(value_parser = id)]

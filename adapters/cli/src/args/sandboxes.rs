@@ -8,7 +8,7 @@ use super::values::id;
 #[derive(Debug, Subcommand)]
 pub(crate) enum SandboxVerb {
     /// List the sandboxes of the house, the newest first
-    List(Limit),
+    List(SandboxList),
     /// Show a sandbox
     Show(OneSandbox),
     /// Ask for a sandbox. Prints its id
@@ -38,6 +38,15 @@ pub(crate) enum SandboxVerb {
         #[arg(long)]
         provider: Option<String>,
     },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SandboxList {
+    #[command(flatten)]
+    pub(crate) limit: Limit,
+    /// Ask the providers first whether the machines live. One that is dead is marked so and the runs on it fail; strays are listed too
+    #[arg(long)]
+    pub(crate) reconcile: bool,
 }
 
 #[derive(Debug, ClapArgs)]

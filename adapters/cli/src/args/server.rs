@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 
 use super::platform::Remote;
+use super::secrets::VaultKeys;
 use super::values::Until;
+use super::work::Work;
 
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct Serve {
@@ -34,6 +36,14 @@ pub(crate) struct Serve {
     pub(crate) database: Database,
     #[command(flatten)]
     pub(crate) auth: Auth,
+    #[command(flatten)]
+    pub(crate) vault: VaultKeys,
+    /// Bearer token that opens /api/secrets/resolve, which gives out values: for dispatchers that run elsewhere. Better given as a
+    /// variable or in the file than as a flag [default: there is no such path]
+    #[arg(long, env = "ARBE_RESOLVE_TOKEN", value_name = "TOKEN", hide_env_values = true, help_heading = "Vault")]
+    pub(crate) resolve_token: Option<String>,
+    #[command(flatten)]
+    pub(crate) work: Work,
 }
 
 #[derive(Clone, Debug, Default, ClapArgs)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use serde::Serialize;
 
+use super::help;
 use super::platform::{Limit, SetEnv};
 use super::values::id;
 
@@ -59,8 +60,30 @@ pub(crate) enum ThreadVerb {
     Close(One),
     /// Open a closed chat again
     Reopen(One),
-    /// Have a bot work on it in a child thread. Prints the child's id
+    /// Run one command on the thread's machine and print what it prints
+    #[command(after_long_help = help::THREAD_RUN)]
+    Run(RunOn),
+    /// Have a bot work on a task in a child thread. Prints the child's id
+    #[command(after_long_help = help::THREAD_DELEGATE)]
     Delegate(Delegate),
+    /// Ask the current run to stop; one that does not is stopped after a while
+    Cancel(One),
+    /// Have a thread that a bot drives go on: with what is said, or with its next run
+    #[command(after_long_help = help::THREAD_RESUME)]
+    Resume {
+        /// The thread's id
+        #[arg(value_parser = id)]
+        thread: String,
+        /// What to say there, or `-` to read it from stdin. A run that is under way is followed by one that takes it up
+        #[arg(allow_hyphen_values = true)]
+        text: Option<String>,
+    },
+    /// Tell what is known of a thread's run and machine, and what happens next. Changes nothing
+    #[command(after_long_help = help::THREAD_DIAGNOSE)]
+    Diagnose(One),
+    /// End the runs of the house that are over, and take idle machines of delegated work away, now
+    #[command(long_about = help::THREAD_PRUNE_ABOUT)]
+    Prune,
     /// Start a run on a thread that a bot drives, the first or a later one. Prints its id
     Start {
         /// The thread's id
@@ -136,12 +159,31 @@ pub(crate) struct NewThread {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct RunOn {
+    /// The thread's id
+    #[arg(value_parser = id)]
+    pub(crate) thread: String,
+    /// Where, relative to the working tree
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<String>,
+    /// It is ended after so long, such as 90s or 10m [default: what the server has]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<humantime::Duration>,
+    /// A program and its arguments; one word alone is a line for the shell
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Delegate {
     /// The parent
     #[arg(value_parser = id)]
     pub(crate) thread: String,
-    /// The bot
-    #[arg(long, value_name = "AGENT", value_parser = id)]
+    /// What is to be done, or `-` to read it from stdin. Without it the child is made and left idle
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) task: Option<String>,
+    /// The bot: its id, or its name in the house
+    #[arg(long, value_name = "BOT")]
     pub(crate) agent: String,
     /// What people call the child
     #[arg(long)]
@@ -155,6 +197,9 @@ pub(crate) struct Delegate {
     /// A free label of the child; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
+    /// Print the child as it grows, until its run has ended; exit code 0 if it completed, else 1
+    #[arg(long, requires = "task")]
+    pub(crate) follow: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]

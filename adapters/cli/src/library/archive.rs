@@ -134,8 +134,7 @@ async fn to_file(library: &Library, args: &Export) -> anyhow::Result<Sum> {
 }
 
 async fn write<W: Write>(library: &Library, args: &Export, out: W) -> anyhow::Result<(W, Sum)> {
-    let mut sessions = library.sessions.list(&library.house).await?;
-    sessions.retain(|session| args.which.wants(session));
+    let mut sessions = super::chosen(library.sessions.list(&library.house).await?, &args.which)?;
     sessions.sort_by(|one, two| (one.created_at, &one.id).cmp(&(two.created_at, &two.id)));
     let bar = progress("exporting", sessions.len() as u64);
     let mut archive = Archive::begin(out)?;

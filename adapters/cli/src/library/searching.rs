@@ -116,12 +116,13 @@ fn plan(explained: &Explained) -> String {
             number(it.keyword),
             number(it.vector),
             number(it.similarity),
+            number(it.about),
             number(it.covers),
             number(Some(it.phrase)),
         ]
     };
     let rows: Vec<_> = explained.sessions.iter().map(row).collect();
-    text.push_str(&output::table(&["SESSION", "SCORE", "KEYWORD", "VECTOR", "COSINE", "COVERS", "AS TYPED"], &rows));
+    text.push_str(&output::table(&["SESSION", "SCORE", "KEYWORD", "VECTOR", "COSINE", "ABOUT", "COVERS", "AS TYPED"], &rows));
     text
 }
 

@@ -16,7 +16,7 @@ type Told = (Session, Vec<Message>);
 
 impl Library {
     /// The thread with those that were delegated from it; `None` if the house has no such thread.
-    pub(super) async fn thread(&self, id: &str, alone: bool) -> anyhow::Result<Option<Lineage>> {
+    pub(crate) async fn thread(&self, id: &str, alone: bool) -> anyhow::Result<Option<Lineage>> {
         let Ok(id) = ThreadId::new(id) else { return Ok(None) };
         if self.created(&id).await?.is_none() {
             return Ok(None);

@@ -18,6 +18,14 @@ struct Create<'a> {
     house_id: &'a str,
     name: &'a str,
     config: &'a RawValue,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    secret_bindings: Vec<Binding>,
+}
+
+#[derive(Serialize)]
+struct Binding {
+    name: String,
+    required: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -32,10 +40,11 @@ pub(super) async fn run(platform: &Platform, verb: EnvVerb) -> anyhow::Result<()
             let house = platform.house().await?;
             platform.list(&["environments"], vec![("house", house)], limit.limit, COLUMNS).await
         }
-        EnvVerb::Create { name, recipe } => {
+        EnvVerb::Create { name, recipe, secret, optional_secret } => {
             let config = given(recipe)?.unwrap_or_else(empty);
+            let secret_bindings = bindings(secret, optional_secret);
             let house = platform.house().await?;
-            let body = Create { house_id: &house, name: &name, config: &config };
+            let body = Create { house_id: &house, name: &name, config: &config, secret_bindings };
             let answer = platform.change(Method::POST, &["environments"], body).await?;
             platform.made(&answer, "environment_id")
         }
@@ -49,6 +58,7 @@ pub(super) async fn run(platform: &Platform, verb: EnvVerb) -> anyhow::Result<()
             let path = ["environments", environment.as_str(), "secrets", secret.as_str()];
             let body = json!({ "required": !optional });
             let answer = platform.change(Method::PUT, &path, body).await?;
+            super::secret::tell_if_reserved(&secret);
             platform.done(&answer, "bound")
         }
         EnvVerb::Unbind { environment, secret } => {
@@ -61,6 +71,11 @@ pub(super) async fn run(platform: &Platform, verb: EnvVerb) -> anyhow::Result<()
 
 fn given(recipe: Recipe) -> anyhow::Result<Option<Box<RawValue>>> {
     input::json(recipe.recipe, recipe.recipe_file.as_deref())
+}
+
+fn bindings(required: Vec<String>, optional: Vec<String>) -> Vec<Binding> {
+    let required = required.into_iter().map(|name| Binding { name, required: true });
+    required.chain(optional.into_iter().map(|name| Binding { name, required: false })).collect()
 }
 
 fn empty() -> Box<RawValue> {
@@ -89,7 +104,15 @@ async fn show(platform: &Platform, id: &str) -> anyhow::Result<()> {
     let mut text = one(COLUMNS, &row);
     for binding in row["secret_bindings"].as_array().into_iter().flatten() {
         let how = if binding["required"] == json!(true) { "required" } else { "optional" };
-        text += &format!("SECRET       {} ({how})\n", cell(binding, "name"));
+        let age = cell(binding, "~rotated_at");
+        let there = if binding["exists"] == json!(false) {
+            ", not there".to_owned()
+        } else if age.is_empty() {
+            String::new()
+        } else {
+            format!(", rotated {age}")
+        };
+        text += &format!("SECRET       {} ({how}{there})\n", cell(binding, "name"));
     }
     text += &format!("\n{:#}\n", row["config"]);
     print(text)

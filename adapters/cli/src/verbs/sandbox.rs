@@ -2,11 +2,14 @@
 
 use reqwest::Method;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Platform;
-use crate::args::SandboxVerb;
-use crate::row::Column;
+use crate::args::{SandboxList, SandboxVerb};
+use crate::client::Page;
+use crate::output::{print, print_json};
+use crate::row::{Column, rows};
 
 const COLUMNS: &[Column] = &[
     ("SANDBOX", "sandbox_id"),
@@ -16,6 +19,17 @@ const COLUMNS: &[Column] = &[
     ("ENVIRONMENT", "environment_id"),
     ("CREATED", "@created_at"),
     ("DESTROYED", "@destroyed_at"),
+];
+
+const RECONCILED: &[Column] = &[
+    ("SANDBOX", "sandbox_id"),
+    ("STATUS", "status"),
+    ("VERDICT", "verdict"),
+    ("PROVIDER", "provider"),
+    ("REF", "provider_ref"),
+    ("THREADS", "threads"),
+    ("CREATED", "@created_at"),
+    ("WHY", "why"),
 ];
 
 #[derive(Serialize)]
@@ -30,8 +44,11 @@ struct Request {
 
 pub(super) async fn run(platform: &Platform, verb: SandboxVerb) -> anyhow::Result<()> {
     match verb {
-        SandboxVerb::List(limit) => {
+        SandboxVerb::List(SandboxList { limit, reconcile }) => {
             let house = platform.house().await?;
+            if reconcile {
+                return reconciled(platform, house, limit.limit).await;
+            }
             platform.list(&["sandboxes"], vec![("house", house)], limit.limit, COLUMNS).await
         }
         SandboxVerb::Show(one) => platform.show(&["sandboxes", &one.sandbox], COLUMNS).await,
@@ -61,4 +78,22 @@ pub(super) async fn run(platform: &Platform, verb: SandboxVerb) -> anyhow::Resul
 async fn report(platform: &Platform, id: &str, what: &str, body: Value) -> anyhow::Result<()> {
     let answer = platform.change(Method::POST, &["sandboxes", id, what], body).await?;
     platform.done(&answer, what)
+}
+
+/// The sandboxes as they stand afterwards, each with what its provider said; then what no sandbox stands for.
+async fn reconciled(platform: &Platform, house: String, limit: Option<usize>) -> anyhow::Result<()> {
+    let answer = platform.change(Method::POST, &["sandboxes", "reconcile"], json!({ "house_id": house })).await?;
+    let values =
+        |items: Vec<Box<RawValue>>| items.iter().map(|item| serde_json::from_str(item.get())).collect::<Result<Vec<Value>, _>>();
+    let mut seen = values(answer.read::<Page>()?.items)?;
+    let mut listed = values(platform.items(&["sandboxes"], vec![("house", house)], limit).await?)?;
+    for sandbox in &mut listed {
+        let about = |it: &Value| it["sandbox_id"] == sandbox["sandbox_id"] && it["verdict"] != "stray";
+        let found = seen.iter().position(about).map(|at| seen.remove(at));
+        for field in ["verdict", "threads", "why"] {
+            sandbox[field] = found.as_ref().map_or(Value::Null, |found| found[field].clone());
+        }
+    }
+    listed.extend(seen.into_iter().filter(|it| it["verdict"] == "stray" || it["sandbox_id"].is_null()));
+    if platform.json { listed.iter().try_for_each(print_json) } else { print(rows(RECONCILED, &listed)) }
 }

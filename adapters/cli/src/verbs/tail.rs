@@ -15,7 +15,7 @@ use crate::client::{Backoff, CallError, From, Slice, before};
 use crate::output::{note, print, print_json};
 
 /// Between two answers that bring nothing.
-const BREATH: Duration = Duration::from_millis(200);
+pub(super) const BREATH: Duration = Duration::from_millis(200);
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -26,7 +26,7 @@ struct Line<'a> {
 pub(super) async fn run(platform: &Platform, args: Tail) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut reader = Reader { platform, thread: args.thread.clone(), from: None, names: Names::default() };
+    let mut reader = Reader::new(platform, &args.thread);
     let ended = tokio::select! {
         _ = interrupt.recv() => Ok(()),
         _ = terminate.recv() => Ok(()),
@@ -40,7 +40,7 @@ pub(super) async fn run(platform: &Platform, args: Tail) -> anyhow::Result<()> {
     ended
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     platform: &'a Platform,
     thread: String,
     /// After what was printed last.
@@ -48,7 +48,11 @@ struct Reader<'a> {
     names: Names,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(super) fn new(platform: &'a Platform, thread: &str) -> Self {
+        Self { platform, thread: thread.to_owned(), from: None, names: Names::default() }
+    }
+
     async fn read(&mut self, args: &Tail) -> anyhow::Result<()> {
         let client = &self.platform.client;
         let mut from = From { offset: self.start(args).await?, cursor: None };
@@ -89,7 +93,7 @@ impl Reader<'_> {
     }
 
     /// Waits as long as it takes.
-    async fn next(&self, from: &From) -> Result<Slice, CallError> {
+    pub(super) async fn next(&self, from: &From) -> Result<Slice, CallError> {
         let mut backoff = Backoff::default();
         let mut waiting = false;
         loop {
@@ -112,7 +116,7 @@ impl Reader<'_> {
         }
     }
 
-    async fn print(&mut self, slice: Slice) -> anyhow::Result<()> {
+    pub(super) async fn print(&mut self, slice: Slice) -> anyhow::Result<()> {
         for (next_offset, entry) in slice.entries {
             if self.platform.json {
                 let line = entry.get().replace(['\n', '\r'], " ");

@@ -6,9 +6,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Platform;
-use crate::args::{Delegate, Finish, NewThread, Outcome, ThreadFilter, ThreadVerb};
+use crate::args::{Finish, NewThread, Outcome, ThreadFilter, ThreadVerb};
 use crate::output::{note, print, print_raw};
 use crate::row::{Column, cell, one, rows};
+
+mod command;
+mod task;
+mod upkeep;
 
 const COLUMNS: &[Column] = &[
     ("THREAD", "thread_id"),
@@ -58,19 +62,6 @@ struct Create {
 }
 
 #[derive(Serialize)]
-struct Spawn {
-    agent_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    environment_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sandbox_id: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tags: Vec<String>,
-}
-
-#[derive(Serialize)]
 struct End {
     status: Outcome,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,11 +92,16 @@ pub(super) async fn run(platform: &Platform, verb: ThreadVerb) -> anyhow::Result
         }
         ThreadVerb::Close(one) => patch(platform, &one.thread, json!({ "status": "closed" }), "closed").await,
         ThreadVerb::Reopen(one) => patch(platform, &one.thread, json!({ "status": "open" }), "reopened").await,
-        ThreadVerb::Delegate(work) => delegate(platform, work).await,
-        ThreadVerb::Start { thread } => {
-            let answer = platform.change(Method::POST, &["threads", &thread, "runs"], json!({})).await?;
-            platform.made(&answer, "run_id")
+        ThreadVerb::Run(on) => command::run(platform, on).await,
+        ThreadVerb::Delegate(work) => task::delegate(platform, work).await,
+        ThreadVerb::Cancel(one) => {
+            let answer = platform.change(Method::POST, &["threads", &one.thread, "cancel"], json!({})).await?;
+            platform.done(&answer, "asked to stop")
         }
+        ThreadVerb::Resume { thread, text } => task::resume(platform, thread, text).await,
+        ThreadVerb::Diagnose(one) => upkeep::diagnose(platform, &one.thread).await,
+        ThreadVerb::Prune => upkeep::prune(platform).await,
+        ThreadVerb::Start { thread } => start(platform, &thread).await,
         ThreadVerb::Finish(end) => finish(platform, end).await,
         ThreadVerb::Token(one) => token(platform, &one.thread).await,
     }
@@ -156,12 +152,9 @@ async fn patch(platform: &Platform, id: &str, body: Value, what: &str) -> anyhow
     platform.done(&answer, what)
 }
 
-async fn delegate(platform: &Platform, work: Delegate) -> anyhow::Result<()> {
-    let body =
-        Spawn { agent_id: work.agent, name: work.name, environment_id: work.env, sandbox_id: work.sandbox, tags: work.tags };
-    let path = ["threads", work.thread.as_str(), "delegate"];
-    let answer = platform.change(Method::POST, &path, body).await?;
-    platform.made(&answer, "thread_id")
+async fn start(platform: &Platform, id: &str) -> anyhow::Result<()> {
+    let answer = platform.change(Method::POST, &["threads", id, "runs"], json!({})).await?;
+    platform.made(&answer, "run_id")
 }
 
 async fn finish(platform: &Platform, end: Finish) -> anyhow::Result<()> {

@@ -138,3 +138,18 @@ fn an_archive_cannot_name_what_others_were_given() {
     let counts = &library.json(&["import", bad.to_str().unwrap()])[0]["clients"]["pi"];
     assert_eq!((&counts["refused"], &counts["new_messages"]), (&json!(1), &json!(0)), "{counts}");
 }
+
+#[test]
+fn a_client_that_nobody_knows_is_a_slip_and_makes_no_archive() {
+    let library = full();
+    let file = library.directory.path().join("nope.pond");
+    for line in [&["export", file.to_str().unwrap(), "--client", "nope"][..], &["sessions", "--client", "nope"]] {
+        let done = library.arbe(line);
+        let told = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{line:?}: {told}");
+        assert!(told.contains("there is no client \"nope\"; known are claude-code, codex, opencode, pi"), "{line:?}: {told}");
+    }
+    assert!(!file.exists());
+    let listed = library.arbe(&["sessions", "--client", "codex"]);
+    assert!(listed.status.success() && String::from_utf8(listed.stderr).unwrap().contains("`arbe thread list`"));
+}

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use embedders::{Embedder, Purpose, load};
+use embedders::{Cached, Embedder, Purpose, load};
 
 use crate::tiny::{assert_near, options};
 
@@ -87,5 +87,20 @@ async fn what_means_alike_is_near() {
         assert_eq!(order(&*embedder, "retry policy for S3 requests", &documents)[0], 0, "{name}");
         assert_eq!(order(&*embedder, "kitten lying on a rug", &documents)[0], 1, "{name}");
         assert_eq!(order(&*embedder, "oven temperature for a loaf", &documents)[0], 3, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_near_by_chance_is_told_from_what_means_the_same() {
+    for name in ["potion-base-8M", "all-MiniLM-L6-v2"] {
+        let Some(embedder) = model(name).await else { continue };
+        let directory = tempfile::tempdir().unwrap();
+        let chance = Cached::open(embedder.clone(), directory.path()).unwrap().chance().unwrap();
+        let near = |one_text: &str, other: &str| -> f32 {
+            one(&*embedder, one_text).iter().zip(one(&*embedder, other)).map(|(a, b)| a * b).sum()
+        };
+        let same = near("how to retry failed requests", "retrying requests that failed");
+        let other = near("how to retry failed requests", "bake the bread for forty minutes");
+        assert!(other < chance && chance < same, "{name}: {other} {chance} {same}");
     }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use commands::{Actor, Command, CommandError, Done, Environment, House, Sandbox, Thread, World};
-use events::{AgentId, EnvironmentId, HouseId, SandboxId, ThreadId};
+use commands::ports::Hands;
+use commands::{Actor, Command, CommandError, Done, Environment, House, Sandbox, Secret, Thread, World};
+use events::{AgentId, EnvironmentId, HouseId, SandboxId, SecretId, ThreadId};
 use queries::{At, Limit};
 use serde::Deserialize;
 
@@ -22,6 +23,11 @@ impl Caller {
     pub(crate) async fn execute_all(&self, key: &Key, commands: Vec<Command>) -> Result<Done, CommandError> {
         let plane = self.plane().map_err(|error| CommandError::Unavailable(error.message.into_owned()))?;
         plane.commands.execute_all(Actor::Agent(self.agent), commands, key.0.as_deref()).await
+    }
+
+    /// Asked for after what it is about was found, so that a server without any says no more than another.
+    pub(crate) fn hands(&self) -> Result<&dyn Hands, ApiError> {
+        self.plane()?.hands.as_deref().ok_or_else(|| ApiError::unavailable("this server has no machines and runs no commands"))
     }
 
     fn look<T>(&self, look: impl FnOnce(&World) -> Option<T>, what: &'static str) -> Result<T, ApiError> {
@@ -49,6 +55,23 @@ impl Caller {
     pub(crate) fn sandbox(&self, id: &SandboxId) -> Result<HouseId, ApiError> {
         let find = |it: &Sandbox| (it.house_id.clone(), ());
         self.see("sandbox", |world| world.sandbox(id).map(find)).map(|(house, ())| house)
+    }
+
+    /// Where it is a member's word that counts: the drivers of this server know nothing of the provider.
+    pub(crate) fn told_sandbox(&self, id: &SandboxId) -> Result<(), ApiError> {
+        let find = |it: &Sandbox| (it.house_id.clone(), it.provider.clone());
+        let (_, provider) = self.see("sandbox", |world| world.sandbox(id).map(find))?;
+        match &self.plane()?.hands {
+            Some(hands) if hands.drives(&provider) => Err(ApiError::forbidden(format!(
+                "machines of {provider} are made and named by this server itself, when work for the sandbox begins; \
+                 for a machine of your own ask for a sandbox of another provider"
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    pub(crate) fn secret(&self, id: &SecretId) -> Result<Secret, ApiError> {
+        self.see("secret", |world| world.secret(id).map(|it| (it.house_id.clone(), it.clone()))).map(|(_, secret)| secret)
     }
 
     /// Agents are global, but one sees only oneself, whom one registered, and whom one shares a house with.

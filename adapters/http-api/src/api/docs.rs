@@ -78,10 +78,18 @@ impl Operation {
     }
 
     pub(crate) fn errors(&mut self, statuses: &[u16], schemas: &mut SchemaGenerator) {
-        let schema = schemas.subschema_for::<ErrorBody>();
+        self.errors_as::<ErrorBody>(statuses, &json!({}), schemas);
+    }
+
+    /// In another shape, and with these headers.
+    pub(crate) fn errors_as<T: JsonSchema>(&mut self, statuses: &[u16], headers: &Value, schemas: &mut SchemaGenerator) {
+        let schema = schemas.subschema_for::<T>();
         for status in statuses {
             let reason = StatusCode::from_u16(*status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default();
-            let response = json!({ "description": reason, "content": { "application/json": { "schema": schema } } });
+            let mut response = json!({ "description": reason, "content": { "application/json": { "schema": schema } } });
+            if headers.as_object().is_some_and(|headers| !headers.is_empty()) {
+                response["headers"] = headers.clone();
+            }
             self.responses.insert(status.to_string(), response);
         }
     }
@@ -143,17 +151,29 @@ impl Routes {
         H: Handler<T, ()> + Documented<I>,
         T: 'static,
     {
-        let mut operation = Operation::default();
-        H::describe(&mut operation, &mut self.schemas);
-        let operation = operation.into_json(summary, id, false);
-        let item = self.paths.entry(path).or_insert_with(|| json!({}));
-        item[method.as_str().to_ascii_lowercase()] = operation;
+        self = self.describe(method, path, id, summary, H::describe);
         let filter = MethodFilter::try_from(method.clone()).expect("a method that can be routed");
         let named = map_response(move |mut response: Response| async move {
             response.extensions_mut().insert(Template(path));
             response
         });
         self.router = self.router.route(path, on(filter, handler).layer(named));
+        self
+    }
+
+    /// The same for what is answered by others than this router.
+    pub(crate) fn describe(
+        mut self,
+        method: &Method,
+        path: &'static str,
+        id: &str,
+        summary: &str,
+        describe: impl FnOnce(&mut Operation, &mut SchemaGenerator),
+    ) -> Self {
+        let mut operation = Operation::default();
+        describe(&mut operation, &mut self.schemas);
+        let item = self.paths.entry(path).or_insert_with(|| json!({}));
+        item[method.as_str().to_ascii_lowercase()] = operation.into_json(summary, id, false);
         self
     }
 

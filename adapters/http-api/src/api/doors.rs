@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::body::Body as RawBody;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use events::{Entry, StreamName, ThreadId};
+use events::{Entry, StreamName, ThreadId, ThreadStatus};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::answer::Created;
+use super::answer::{Created, Nothing, Ok200};
 use super::docs::{Input, Operation, Output, Routes};
 use super::entries::{self, Appended, NewEntries};
 use super::error::ApiError;
-use super::extract::{Body, Caller, Key, Path, Speaker};
+use super::extract::{Body, Caller, Key, Path, Speaker, app_of, bearer, plane_of};
+use super::runs::{self, Finish, Issued, RunPath};
 use super::threads::ThreadPath;
 use crate::app::App;
 use crate::errors::Error as StreamError;
@@ -35,6 +37,20 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .add(&Method::GET, SCOPED, "read_stream", "The same, also with a token for the thread", scoped)
         .add(&Method::HEAD, SCOPED, "head_stream", "The same, also with a token for the thread", scoped_head)
         .add(&Method::POST, SCOPED, "append_stream", "Say something, also with a token for the thread", append)
+        .add(
+            &Method::POST,
+            "/api/stream/arbe-thread-{thread_id}/runs/{run_id}/finish",
+            "finish_stream_run",
+            "Say how a run ended, also with a token for the thread",
+            finish,
+        )
+        .add(
+            &Method::POST,
+            "/api/stream/arbe-thread-{thread_id}/token",
+            "renew_thread_token",
+            "A fresh token for the thread, for as long as its run goes on",
+            renew,
+        )
 }
 
 /// The request as the protocol reads it.
@@ -190,4 +206,51 @@ async fn flow(caller: &Caller, thread: ThreadId, scoped: bool, Wire(request): Wi
 async fn append(speaker: Speaker, Path(path): Path<ThreadPath>, key: Key, Body(body): Body<NewEntries>) -> Created<Appended> {
     let caller = speaker.of(&path.thread_id)?;
     entries::say(&caller, &path.thread_id, &key, body).await
+}
+
+/// Whoever runs the work ends it here, through the one door that its machine can reach.
+async fn finish(speaker: Speaker, Path(path): Path<RunPath>, key: Key, Body(body): Body<Finish>) -> Ok200<Nothing> {
+    let caller = speaker.of(&path.thread_id)?;
+    runs::end(&caller, path, &key, body).await
+}
+
+/// A speaker, whose token may have expired a while ago.
+struct Late {
+    app: Arc<App>,
+    headers: HeaderMap,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Late {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        Ok(Self { app: app_of(parts)?, headers: parts.headers.clone() })
+    }
+}
+
+impl Input for Late {
+    fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
+}
+
+impl Late {
+    async fn of(self, thread: &ThreadId) -> Result<Caller, ApiError> {
+        let Self { app, headers } = self;
+        match plane_of(&app)?.auth.lately_expired(bearer(&headers)?, app.log.now_ms()) {
+            Some((agent, only)) if only == *thread => Ok(Caller { app, agent }),
+            Some(_) => Err(ApiError::wrong_thread()),
+            None => Speaker::known(app, &headers).await?.of(thread),
+        }
+    }
+}
+
+/// A run may outlive its token, and what renews it. Only the driver's is renewed, and only while it drives: one that leaked dies with the
+/// run.
+async fn renew(late: Late, Path(path): Path<ThreadPath>, headers: HeaderMap) -> Result<Issued, ApiError> {
+    let caller = late.of(&path.thread_id).await?;
+    let drives = |thread: &commands::Thread| thread.agent_id == Some(caller.agent) && thread.status == ThreadStatus::Running;
+    let (_, drives) = caller.thread(&path.thread_id, drives)?;
+    if !drives {
+        return Err(ApiError::forbidden("a token is renewed for the driver of a running thread"));
+    }
+    runs::issue(&caller, path.thread_id, &headers)
 }

@@ -77,10 +77,9 @@ async fn list(
     caller.folded(range.min_position).await?;
     caller.thread(&path.thread_id, |_| ())?;
     let limit = limit(range.limit)?;
-    let position = caller.app.log.position();
     let stream_id = StreamName::Thread(path.thread_id).to_string();
     let start = range.after.map_or(0, |after| after.saturating_add(1));
-    let (entries, more) = read(&caller, &stream_id, start, limit.get()).await?;
+    let (entries, more, position) = read(&caller, &stream_id, start, limit.get()).await?;
     let next = if more { (start + entries.len() as u64).checked_sub(1).map(|last| last.to_string()) } else { None };
     let items = (start..).zip(entries).map(|(seq, entry)| EntryItem {
         seq,
@@ -95,10 +94,10 @@ async fn list(
     Ok(Answer { position, body: Page { items: items.collect(), next }, known: known.0 })
 }
 
-/// Up to `limit` entries from `start` on, and whether there are more.
-async fn read(caller: &Caller, stream: &str, start: u64, limit: usize) -> Result<(Vec<Entry>, bool), ApiError> {
+/// Up to `limit` entries from `start` on, whether there are more, and the position at which that is so.
+async fn read(caller: &Caller, stream: &str, start: u64, limit: usize) -> Result<(Vec<Entry>, bool, u64), ApiError> {
     let log = &caller.app.log;
-    let (head, tail) = log.head(stream)?;
+    let (head, tail, position) = log.head_at(stream)?;
     let (mut at, mut entries, mut bytes) = (start.min(tail.position), Vec::new(), 0);
     while at < tail.position && entries.len() < limit && bytes < PAGE_BYTES {
         let from = ReadFrom::At(Offset { generation: head.config.generation, position: at });
@@ -112,9 +111,10 @@ async fn read(caller: &Caller, stream: &str, start: u64, limit: usize) -> Result
         at += read.len() as u64;
         entries.extend(read);
     }
-    entries.truncate(limit);
+    // A later read may have found what came after that position.
+    entries.truncate(limit.min(usize::try_from(tail.position.saturating_sub(start)).unwrap_or(limit)));
     let more = start.saturating_add(entries.len() as u64) < tail.position && start < tail.position;
-    Ok((entries, more))
+    Ok((entries, more, position))
 }
 
 /// One entry, or a list of them.

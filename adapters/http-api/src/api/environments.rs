@@ -1,7 +1,13 @@
 //! Environments and the names of the secrets they inject.
 
+use std::collections::BTreeMap;
+
 use axum::http::Method;
-use commands::command::{BindSecret, CreateEnvironment, DeleteEnvironment, UnbindSecret, UpdateEnvironment};
+use commands::command::{
+    BindSecret, CreateEnvironment, CreateEnvironmentWithSecrets, DeleteEnvironment, UnbindSecret, UpdateEnvironment,
+};
+use commands::ports::Recipe;
+use commands::{Command, Rejection};
 use events::{EnvironmentId, HouseId, JsonObject};
 use queries::{Environment, Page};
 use schemars::JsonSchema;
@@ -81,7 +87,26 @@ struct NewEnvironment {
     house_id: HouseId,
     #[schemars(with = "Name")]
     name: String,
+    #[schemars(with = "Recipe")]
     config: JsonObject,
+    /// What it injects from the start, each name once. The secrets need not exist yet.
+    #[serde(default)]
+    #[schemars(length(max = 256))]
+    secret_bindings: Vec<NewBinding>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewBinding {
+    #[schemars(regex(pattern = "^[A-Za-z_][A-Za-z0-9_]{0,127}$"))]
+    name: String,
+    /// A dispatch fails while there is no secret of this name.
+    #[serde(default = "yes")]
+    required: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -90,9 +115,23 @@ struct EnvironmentMade {
 }
 
 async fn create(caller: Caller, key: Key, Body(body): Body<NewEnvironment>) -> Created<EnvironmentMade> {
-    let NewEnvironment { house_id, name, config } = body;
-    let done = caller.execute(&key, CreateEnvironment { house_id, environment_id: None, name, config }).await?;
+    let done = caller.execute(&key, asked(body)?).await?;
     Ok(Done { position: done.position, body: EnvironmentMade { environment_id: made(done.made.environment_id)? } })
+}
+
+fn asked(body: NewEnvironment) -> Result<Command, Rejection> {
+    let NewEnvironment { house_id, name, config, secret_bindings: given } = body;
+    let environment = CreateEnvironment { house_id, environment_id: None, name, config };
+    if given.is_empty() {
+        return Ok(environment.into());
+    }
+    let mut secret_bindings = BTreeMap::new();
+    for NewBinding { name, required } in given {
+        if secret_bindings.insert(name, required).is_some() {
+            return Err(Rejection::Invalid { field: "secret_bindings", why: "name a secret twice".to_owned() });
+        }
+    }
+    Ok(CreateEnvironmentWithSecrets { environment, secret_bindings }.into())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -100,6 +139,7 @@ async fn create(caller: Caller, key: Key, Body(body): Body<NewEnvironment>) -> C
 struct WholeEnvironment {
     #[schemars(with = "Name")]
     name: String,
+    #[schemars(with = "Recipe")]
     config: JsonObject,
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use commands::ports::HandsError;
 use commands::{CommandError, Rejection};
 use event_log::{FetchError, ReadError, SubmitError};
 use queries::QueryError;
@@ -23,8 +24,10 @@ const CODES: &[&str] = &[
     "conflict",
     "idempotency_key_reused",
     "payload_too_large",
+    "secret_missing",
     "not_there_yet",
     "outcome_unknown",
+    "not_begun",
     "unavailable",
     "internal",
 ];
@@ -62,7 +65,7 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path has other methods; see the Allow header")
     }
 
-    pub(crate) fn forbidden(message: &'static str) -> Self {
+    pub(crate) fn forbidden(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
@@ -70,9 +73,24 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "wrong_thread", "the token is for another thread")
     }
 
+    /// What is required is not there; the message names it.
+    pub(crate) fn secret_missing(message: String) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "secret_missing", message)
+    }
+
     pub(crate) fn not_there_yet(asked: u64, position: u64) -> Self {
         let message = format!("still at position {position}, before {asked}");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_there_yet", message)
+    }
+
+    /// Work that could not begin, with its cause; the thread says the same.
+    fn not_begun(class: &str, message: String) -> Self {
+        let code = commands::CODES.iter().chain(CODES).find(|code| **code == class).copied();
+        match (code, class) {
+            (Some(code), _) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message),
+            (None, "sandbox_unreachable") => Self::unavailable(message),
+            (None, _) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "not_begun", format!("{class}: {message}")),
+        }
     }
 
     pub(crate) fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
@@ -134,6 +152,15 @@ impl From<CommandError> for ApiError {
             // Why may name what is in a house of others; the log of the server says it.
             CommandError::Stopped(_) => Self::unavailable("nothing was written: commands have stopped; see the server's log"),
             CommandError::Unknown(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", message),
+        }
+    }
+}
+
+impl From<HandsError> for ApiError {
+    fn from(error: HandsError) -> Self {
+        match error {
+            HandsError::Refused(error) => error.into(),
+            HandsError::NotBegun { error_class, message } => Self::not_begun(&error_class, message),
         }
     }
 }
@@ -205,7 +232,8 @@ fn status_of(rejection: &Rejection) -> StatusCode {
         | R::SandboxStatus { .. }
         | R::ThreadClosed
         | R::WrongStatus { .. }
-        | R::WrongRun => StatusCode::CONFLICT,
+        | R::WrongRun
+        | R::NothingInProgress => StatusCode::CONFLICT,
         R::Invalid { .. }
         | R::AgentNotFound
         | R::HumanHasNoRuntime
@@ -216,6 +244,7 @@ fn status_of(rejection: &Rejection) -> StatusCode {
         | R::TwoParents
         | R::ParentNotFound
         | R::ParentInOtherHouse
+        | R::TooDeep
         | R::DriverNotABot
         | R::EnvironmentNotFound
         | R::NoEnvironment

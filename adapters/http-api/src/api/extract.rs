@@ -35,7 +35,7 @@ pub(crate) fn plane_of(app: &App) -> Result<&Plane, ApiError> {
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Result<&str, Refusal> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Refusal> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (given.next(), given.next()) else { return Err(Refusal::Missing) };
     let text = value.to_str().map_err(|_| Refusal::Missing)?;
@@ -260,7 +260,7 @@ async fn read(parts: &Parts, body: RawBody) -> Result<Bytes, ApiError> {
     Ok(app_of(parts)?.body(body).await?)
 }
 
-fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     let given = single(headers, &header::CONTENT_TYPE).unwrap_or_default();
     let json = event_log::media_type(given).eq_ignore_ascii_case("application/json");
     if json { Ok(()) } else { Err(ApiError::media_type()) }

@@ -3,7 +3,7 @@
 use axum::body::Body as RawBody;
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use commands::command::{Delegate, Failure, FinishRun, Outcome, ResumeRun, StartRun};
+use commands::command::{CancelRun, Delegate, Failure, FinishRun, Outcome, ResumeRun, StartRun};
 use commands::{CommandError, Rejection};
 use events::{AgentId, EnvironmentId, RunId, SandboxId, StatusReason, StreamName, ThreadId};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -32,6 +32,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             "Give work to a bot in a thread of its own",
             delegate,
         )
+        .add(&Method::POST, "/api/threads/{thread_id}/cancel", "cancel_run", "Ask the current run to stop", cancel)
         .add(&Method::POST, "/api/threads/{thread_id}/token", "create_thread_token", "A token for this thread's stream", token)
 }
 
@@ -68,14 +69,14 @@ async fn start(caller: Caller, Path(path): Path<ThreadPath>, key: Key, MaybeBody
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct RunPath {
-    thread_id: ThreadId,
+pub(super) struct RunPath {
+    pub(super) thread_id: ThreadId,
     run_id: RunId,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Finish {
+pub(super) struct Finish {
     status: Outcome,
     #[serde(default)]
     reason: Option<StatusReason>,
@@ -85,11 +86,22 @@ struct Finish {
 }
 
 async fn finish(caller: Caller, Path(path): Path<RunPath>, key: Key, Body(body): Body<Finish>) -> Ok200<Nothing> {
+    end(&caller, path, &key, body).await
+}
+
+/// For both doors.
+pub(super) async fn end(caller: &Caller, path: RunPath, key: &Key, body: Finish) -> Ok200<Nothing> {
     let RunPath { thread_id, run_id } = path;
     let Finish { status, reason, failure } = body;
     let finish =
         FinishRun { thread_id, run_id: Some(run_id), outcome: status, reason, failure: failure.map(|Strict(failure)| failure) };
-    let done = caller.execute(&key, finish).await?;
+    let done = caller.execute(key, finish).await?;
+    Ok(Done { position: done.position, body: Nothing {} })
+}
+
+/// It is asked, no more: the run has ended when its status says so.
+async fn cancel(caller: Caller, Path(path): Path<ThreadPath>, key: Key, MaybeBody(body): MaybeBody<NewRun>) -> Ok200<Nothing> {
+    let done = caller.execute(&key, CancelRun { thread_id: path.thread_id, run_id: body.run_id }).await?;
     Ok(Done { position: done.position, body: Nothing {} })
 }
 
@@ -110,6 +122,9 @@ struct Task {
     #[serde(default)]
     #[schemars(with = "Vec<Tag>")]
     tags: Vec<String>,
+    /// What is to be done. It is said in the child, and the run starts with it; without it the child is left idle.
+    #[serde(default)]
+    prompt: Option<String>,
 }
 
 async fn delegate(caller: Caller, Path(path): Path<ThreadPath>, key: Key, Body(task): Body<Task>) -> Created<ThreadMade> {
@@ -121,6 +136,8 @@ async fn delegate(caller: Caller, Path(path): Path<ThreadPath>, key: Key, Body(t
         environment_id: task.environment_id,
         sandbox_id: task.sandbox_id,
         tags: task.tags,
+        prompt: task.prompt,
+        run_id: None,
     };
     let done = caller.execute(&key, delegate).await?;
     Ok(Done { position: done.position, body: ThreadMade::of(done.made.thread_id)? })
@@ -135,7 +152,7 @@ struct ThreadToken {
     url: String,
 }
 
-struct Issued(ThreadToken);
+pub(super) struct Issued(ThreadToken);
 
 impl IntoResponse for Issued {
     fn into_response(self) -> Response<RawBody> {
@@ -162,11 +179,15 @@ impl Input for HeaderMap {
 }
 
 async fn token(caller: Caller, Path(path): Path<ThreadPath>, headers: HeaderMap) -> Result<Issued, ApiError> {
-    let thread = path.thread_id;
+    issue(&caller, path.thread_id, &headers)
+}
+
+/// For both doors.
+pub(super) fn issue(caller: &Caller, thread: ThreadId, headers: &HeaderMap) -> Result<Issued, ApiError> {
     caller.thread(&thread, |_| ())?;
     let now = caller.app.log.now_ms();
     let signed = caller.plane()?.auth.thread_token(caller.agent, &thread, now);
     let (token, expires) = signed.ok_or_else(|| ApiError::internal("the token could not be signed"))?;
-    let url = format!("{}/api/stream/{}", caller.app.base_url(&headers), StreamName::Thread(thread));
+    let url = format!("{}/api/stream/{}", caller.app.base_url(headers), StreamName::Thread(thread));
     Ok(Issued(ThreadToken { token, expires_at: instant(expires), url }))
 }

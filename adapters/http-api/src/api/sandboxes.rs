@@ -88,6 +88,7 @@ struct Live {
 
 async fn live(caller: Caller, Path(path): Path<SandboxPath>, key: Key, Body(body): Body<Live>) -> Ok200<Nothing> {
     let SandboxPath { sandbox_id } = path;
+    caller.told_sandbox(&sandbox_id)?;
     let done = caller.execute(&key, MarkSandboxLive { sandbox_id, provider_ref: body.provider_ref }).await?;
     Ok(Done { position: done.position, body: Nothing {} })
 }
@@ -107,7 +108,7 @@ async fn dead(caller: Caller, Path(path): Path<SandboxPath>, key: Key, MaybeBody
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Empty {}
+pub(super) struct Empty {}
 
 async fn destroyed(caller: Caller, Path(path): Path<SandboxPath>, key: Key, _: MaybeBody<Empty>) -> Ok200<Nothing> {
     let done = caller.execute(&key, DestroySandbox { sandbox_id: path.sandbox_id }).await?;

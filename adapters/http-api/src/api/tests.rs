@@ -14,7 +14,17 @@ fn operations(document: &Value) -> impl Iterator<Item = &Value> {
 #[test]
 fn every_answer_is_described_with_its_position() {
     let document: Value = serde_json::from_slice(&Api::new().document).unwrap();
-    let unplaced = ["create_thread_token", "read_thread_stream", "head_thread_stream", "read_stream", "head_stream"];
+    let unplaced = [
+        "create_thread_token",
+        "renew_thread_token",
+        "read_thread_stream",
+        "head_thread_stream",
+        "read_stream",
+        "head_stream",
+        "pond_search",
+        "pond_get",
+        "pond_ingest",
+    ];
     for operation in operations(&document) {
         let id = operation["operationId"].as_str().unwrap();
         if unplaced.contains(&id) {
@@ -37,6 +47,24 @@ fn parameters_are_never_null_and_those_of_the_path_are_required() {
         for parameter in operation["parameters"].as_array().unwrap() {
             assert!(!parameter["schema"].to_string().contains("null"), "{parameter}");
             assert!(parameter["in"] != "path" || parameter["required"] == true, "{parameter}");
+        }
+    }
+}
+
+#[test]
+fn the_doors_of_sessions_are_described_with_the_shapes_of_their_own_schema() {
+    let document: Value = serde_json::from_slice(&Api::new().document).unwrap();
+    for (path, field) in [("/v1/search", "query"), ("/v1/get", "session_id"), ("/v1/ingest", "events")] {
+        let operation = &document["paths"][path]["post"];
+        let at = |content: &Value| {
+            let name =
+                content["content"]["application/json"]["schema"]["$ref"].as_str().unwrap_or_else(|| panic!("{path}: {content}"));
+            document.pointer(&name[1..]).unwrap().clone()
+        };
+        assert!(at(&operation["requestBody"])["properties"][field].is_object(), "{path}");
+        at(&operation["responses"]["200"]);
+        for status in ["400", "401", "403", "404", "409", "500", "503"] {
+            assert!(at(&operation["responses"][status])["properties"]["error"].is_object(), "{path} {status}");
         }
     }
 }

@@ -78,8 +78,12 @@ async fn list(caller: Caller, Query(query): Query<Filter>, known: Known) -> Quer
 
 async fn get(caller: Caller, Path(path): Path<ThreadPath>, Query(query): Query<AtLeast>, known: Known) -> Queried<ThreadDetail> {
     caller.reach(query.min_position).await?;
-    let (house, ()) = caller.thread(&path.thread_id, |_| ())?;
-    let thread = caller.plane()?.queries.thread(&house, &path.thread_id).await?;
+    let (house, status) = caller.thread(&path.thread_id, |thread| thread.status)?;
+    let plane = caller.plane()?;
+    if let (ThreadStatus::Running, Some(hands)) = (status, &plane.hands) {
+        hands.look(&path.thread_id);
+    }
+    let thread = plane.queries.thread(&house, &path.thread_id).await?;
     Ok(Answer::of(found(thread)?, known.0))
 }
 

@@ -79,6 +79,21 @@ async fn a_thread_token_is_for_its_thread_and_two_hours() {
     assert_eq!(auth().read(&token, expires).await, Err(Refusal::Expired));
 }
 
+#[test]
+fn an_expired_thread_token_can_be_renewed_for_a_day_and_no_other_can() {
+    let (auth, day) = (auth(), 24 * 60 * 60 * 1_000);
+    let (token, expires) = auth.thread_token(agent(), &thread(), NOW).unwrap();
+    let known = Some((agent(), thread()));
+    for (when, expected) in [(NOW, None), (expires, known.clone()), (expires + day - 1_000, known), (expires + day, None)] {
+        assert_eq!(auth.lately_expired(&token, when), expected, "{when}");
+    }
+    let forged = token::sign(&Claims::for_thread(agent(), &thread(), NOW, expires), &[8; 32]).unwrap();
+    let whole = agent_token(&KEY, agent(), NOW, THREAD_TOKEN_MS).unwrap();
+    for other in [forged, whole, issued(|_| {}), new_key()] {
+        assert_eq!(auth.lately_expired(&other, expires), None);
+    }
+}
+
 #[tokio::test]
 async fn a_thread_token_that_lives_longer_or_lost_its_thread_is_worth_nothing() {
     let claims = |exp: u64, aud: Value, thread: Value| json!({ "sub": agent().to_string(), "iss": "arbe", "exp": NOW / 1_000 + exp, "aud": aud, "thread": thread });

@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::jwks::Jwks;
-use super::{Claim, Issuer, Refusal, THREAD_TOKEN_MS};
+use super::{Auth, Claim, Issuer, Refusal, THREAD_TOKEN_MS};
 
 const OURS: &str = "arbe";
 const THREAD_AUDIENCE: &str = "arbe-thread";
 /// Clocks of issuers differ from ours.
 const LEEWAY_MS: u64 = 30_000;
+/// How long after its end a token for a thread can be renewed.
+const RENEWABLE_MS: u64 = 24 * 60 * 60 * 1_000;
 const TOKEN_MAX: usize = 16 << 10;
 
 pub(super) enum Trust {
@@ -99,14 +101,32 @@ pub(super) fn is_ours(bearer: &str) -> bool {
 
 /// A token with a thread is good for that thread and nothing else, however it came about.
 pub(super) fn ours(bearer: &str, key: &[u8; 32], now: u64) -> Result<Claim, Refusal> {
+    ours_until(bearer, key, now, 0)
+}
+
+fn ours_until(bearer: &str, key: &[u8; 32], now: u64, after: u64) -> Result<Claim, Refusal> {
     let claims = verify(bearer, Algorithm::HS256, &DecodingKey::from_secret(key))?;
     let claims: Claims = serde_json::from_value(claims).map_err(|_| Refusal::Invalid)?;
-    claims.in_time(now, 0)?;
+    claims.in_time(now, after)?;
     let scoped = claims.is_for(THREAD_AUDIENCE);
     match (claims.thread, scoped) {
         (None, false) => Ok(Claim::Agent(claims.sub)),
         (Some(thread), true) if claims.exp <= seconds(now + THREAD_TOKEN_MS) => Ok(Claim::Thread { agent: claims.sub, thread }),
         (Some(_), true | false) | (None, true) => Err(Refusal::Invalid),
+    }
+}
+
+impl Auth {
+    /// Whose token for which thread it is, if it has expired, but not long ago. Good for a fresh one and for nothing else: a server that was
+    /// gone for longer than a token lives must not cut off what went on meanwhile.
+    pub(crate) fn lately_expired(&self, bearer: &str, now: u64) -> Option<(AgentId, ThreadId)> {
+        if !is_ours(bearer) || ours(bearer, &self.key, now) != Err(Refusal::Expired) {
+            return None;
+        }
+        match ours_until(bearer, &self.key, now, RENEWABLE_MS) {
+            Ok(Claim::Thread { agent, thread }) => Some((agent, thread)),
+            Ok(Claim::Agent(_) | Claim::Key(_) | Claim::Issued { .. }) | Err(_) => None,
+        }
     }
 }
 

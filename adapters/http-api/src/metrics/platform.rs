@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use commands::ports::Load;
 use event_log::Log;
 use queries::{Projection, ProjectionState};
 
@@ -35,6 +36,31 @@ pub(super) async fn render(log: &Log, plane: &Plane, out: &mut Text) {
     out.sample(&[("state", "used")], connections.used);
     out.sample(&[("state", "idle")], connections.idle);
     out.one("postgres_connections_max", "gauge", "As many as there may be.", connections.max);
+    if let Some(load) = plane.hands.as_ref().and_then(|hands| hands.load()) {
+        work(&load, out);
+    }
+}
+
+fn work(load: &Load, out: &mut Text) {
+    out.family("dispatch_runs", "gauge", "Runs that have not ended, by how far they are.");
+    for (state, count) in &load.runs {
+        out.sample(&[("state", state)], count);
+    }
+    out.family("dispatch_drivers", "gauge", "What the drivers of this server do at this moment.");
+    for (job, count) in &load.driving {
+        out.sample(&[("job", job)], count);
+    }
+    out.family("dispatch_failures_total", "counter", "Failures that the log tells of.");
+    for (class, count) in &load.failures {
+        out.sample(&[("class", class)], count);
+    }
+    let oldest = load.oldest_waiting.unwrap_or_default().as_secs_f64();
+    out.one(
+        "dispatch_oldest_waiting_seconds",
+        "gauge",
+        "How long the first of what no server has begun has been waiting.",
+        oldest,
+    );
 }
 
 fn projections(all: &[Projection], out: &mut Text) {

@@ -25,8 +25,9 @@ pub(super) struct Ingest {
     /// Whose sessions; the only ones there are if left out.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// Canonical objects with their `kind`: `session`, `message` or `part`. Parts follow their message, which may hold some already.
-    #[schemars(with = "Vec<BTreeMap<String, Json>>", length(max = 10_000))]
+    /// Canonical objects with their `kind`: `session`, `message` or `part`. Parts follow their message, which may hold some already. One that
+    /// is no such object is refused by itself.
+    #[schemars(length(max = 10_000))]
     pub events: Vec<Json>,
 }
 

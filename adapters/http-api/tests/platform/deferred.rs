@@ -26,7 +26,8 @@ async fn there_is_no_table_of_runs_of_tags_of_guests_of_bindings_or_of_entries()
     let threads = "id house_id stream_id name pinned_at parent_thread_id parent_agent_id environment_id sandbox_id agent_id tags \
                    status created_at updated_at";
     assert_eq!(columns(&home, "threads").await, threads, "one status, and no column of its details");
-    assert_eq!(columns(&home, "secrets").await, "id house_id name vault_secret_id created_at", "a secret has no audience");
+    let secrets = "id house_id name author_id vault_secret_id created_at rotated_at deleted_at";
+    assert_eq!(columns(&home, "secrets").await, secrets, "a secret has no audience");
     home.end().await;
 }
 

@@ -7,7 +7,7 @@ use events::HouseId;
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
-use crate::town::{Person, Reply, Town};
+use crate::town::{Person, Reply, Setup, Town};
 
 pub struct Home {
     pub town: Town,
@@ -21,7 +21,11 @@ pub struct Home {
 
 impl Home {
     pub async fn start() -> Option<Self> {
-        let town = Town::start().await?;
+        Self::with(Setup::default()).await
+    }
+
+    pub async fn with(setup: Setup) -> Option<Self> {
+        let town = Town::with(setup).await?;
         let (ada, bob) = (town.ada.clone(), town.bob.clone());
         let house = town.make(&ada, "/api/houses", &json!({ "name": "home" }), "house_id").await;
         let bot = town.make(&ada, "/api/agents", &json!({ "kind": "bot", "runtime": "pi" }), "agent_id").await;

@@ -162,7 +162,10 @@ async fn an_environment_names_secrets_that_need_not_exist_and_one_can_tell_who_i
     for (name, required) in [("TOKEN", true), ("EXTRA", false)] {
         home.ask(&home.ada, "PUT", &format!("{bindings}/{name}"), json!({ "required": required })).await;
     }
-    let bound = json!([{ "name": "EXTRA", "required": false }, { "name": "TOKEN", "required": true }]);
+    let bound = json!([
+        { "name": "EXTRA", "required": false, "exists": false },
+        { "name": "TOKEN", "required": true, "exists": false },
+    ]);
     assert_eq!(home.see(&format!("/api/environments/{}", home.environment)).await["secret_bindings"], bound);
     let blast = r#"select id from environments where secret_bindings @> '[{"name": "TOKEN"}]'"#;
     assert_eq!(home.rows(blast).await, [json!({ "id": home.environment })]);

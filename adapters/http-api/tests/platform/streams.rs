@@ -197,3 +197,102 @@ async fn a_scoped_token_is_for_one_thread_for_two_hours_and_only_for_its_stream(
     assert_eq!(home.town.log.position(), before);
     home.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runner_tells_its_whole_run_through_the_scoped_door() {
+    let Some(home) = Home::start().await else { return };
+    let thread = home.driven().await;
+    let run = home.start_run(&home.bot, &thread).await;
+    let token = home.post(&home.bot, &format!("/api/threads/{thread}/token"), Value::Null).await;
+    let (token, door) = (token["token"].as_str().unwrap(), format!("/api/stream/arbe-thread-{thread}"));
+    let post = async |below: &str, body: Value, key: &str| {
+        home.town.send(token, "POST", &format!("{door}{below}"), Some(&body.to_string()), &[("idempotency-key", key)]).await
+    };
+    for (key, kind, payload) in [
+        ("a", "signal.dispatch.session_started", json!({ "run_id": run, "session_ref": thread })),
+        ("b", "signal.dispatch.heartbeat", json!({ "run_id": run })),
+        ("c", "pi.entry", json!({ "type": "session", "id": thread })),
+        ("c", "pi.entry", json!({ "type": "session", "id": thread })),
+    ] {
+        let told = post("", json!({ "type": kind, "payload": payload }), key).await;
+        assert_eq!(told.status, 201, "{kind}: {told:?}");
+    }
+    let ended = json!({ "status": "failed", "failure": { "error_class": "model", "message": "500", "exit_code": 0 } });
+    let (terminal, finish) = (format!("{run}:terminal"), format!("/runs/{run}/finish"));
+    let wrong = post("/runs/another/finish", ended.clone(), "d").await;
+    assert_eq!(wrong.code(), (409, "wrong_run".into()));
+    for _ in 0..2 {
+        let said = post(&finish, ended.clone(), &terminal).await;
+        assert_eq!(said.status, 200, "a second word of the same end is the first: {said:?}");
+    }
+    let other = post(&finish, json!({ "status": "completed" }), &terminal).await;
+    assert_eq!(other.code(), (409, "idempotency_key_reused".into()));
+    let late = post(&finish, json!({ "status": "completed" }), "e").await;
+    assert_eq!(late.code(), (409, "wrong_status".into()));
+    let kinds = home.kinds(&thread).await;
+    let expected = [
+        "signal.dispatch.session_started",
+        "signal.dispatch.heartbeat",
+        "pi.entry",
+        "signal.thread.pi_failed",
+        "signal.thread.status_changed",
+    ];
+    assert_eq!(kinds[2..], expected.map(str::to_owned));
+    home.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drivers_token_that_expired_is_renewed_for_a_day_while_it_drives_and_opens_nothing_else() {
+    let Some(home) = Home::start().await else { return };
+    let thread = home.driven().await;
+    let run = home.start_run(&home.bot, &thread).await;
+    let options = http_api::auth::Options { key: crate::town::KEY, issuer: None };
+    let expired = |who: &crate::town::Person, thread: &str, hours: u64| {
+        let made = home.town.log.now_ms() - (2 + hours) * 3_600_000 - 5_000;
+        options.thread_token(who.id, &thread.parse().unwrap(), made).unwrap()
+    };
+    let door = format!("/api/stream/arbe-thread-{thread}");
+    let renew = async |token: &str| home.town.send(token, "POST", &format!("{door}/token"), None, &[]).await;
+    let late = expired(&home.bot, &thread, 1);
+    for (method, path) in [("GET", door.clone()), ("POST", door.clone()), ("POST", format!("{door}/runs/{run}/finish"))] {
+        let refused = home.town.send(&late, method, &path, Some(r#"{"status":"completed"}"#), &[]).await;
+        assert_eq!(refused.status, 401, "{method} {path}: {refused:?}");
+    }
+    let fresh = renew(&late).await;
+    assert_eq!(fresh.status, 201, "{fresh:?}");
+    let fresh = fresh.json()["token"].as_str().unwrap().to_owned();
+    assert_eq!(home.town.send(&fresh, "GET", &door, None, &[]).await.status, 200);
+    assert_eq!(renew(&expired(&home.bot, &thread, 23)).await.status, 201);
+    assert_eq!(renew(&expired(&home.bot, &thread, 24)).await.status, 401, "a day is over");
+    assert_eq!(renew(&expired(&home.ada, &thread, 1)).await.status, 403, "she does not drive");
+    assert_eq!(renew(&expired(&home.bot, &home.chat, 1)).await.code(), (403, "wrong_thread".into()));
+    home.finish_run(&thread, &run, json!({ "status": "completed" })).await;
+    assert_eq!(renew(&late).await.status, 403, "it is over");
+    home.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scoped_token_is_renewed_by_the_driver_while_it_drives() {
+    let Some(home) = Home::start().await else { return };
+    let thread = home.driven().await;
+    let scoped = async |who| home.post(who, &format!("/api/threads/{thread}/token"), Value::Null).await["token"].clone();
+    let (bots, adas) = (scoped(&home.bot).await, scoped(&home.ada).await);
+    let door = format!("/api/stream/arbe-thread-{thread}");
+    let renew = async |token: &Value| home.town.send(token.as_str().unwrap(), "POST", &format!("{door}/token"), None, &[]).await;
+    assert_eq!(renew(&bots).await.status, 403, "nothing runs");
+    let run = home.start_run(&home.bot, &thread).await;
+    assert_eq!(renew(&adas).await.status, 403, "she does not drive");
+    let renewed = renew(&bots).await;
+    assert_eq!(renewed.status, 201, "{renewed:?}");
+    let fresh = renewed.json()["token"].clone();
+    assert_eq!(home.town.send(fresh.as_str().unwrap(), "GET", &door, None, &[]).await.status, 200);
+    let other = home.driven().await;
+    let elsewhere = format!("/api/stream/arbe-thread-{other}");
+    for (below, body) in [("/token".to_owned(), None), (format!("/runs/{run}/finish"), Some(r#"{"status":"completed"}"#))] {
+        let refused = home.town.send(fresh.as_str().unwrap(), "POST", &format!("{elsewhere}{below}"), body, &[]).await;
+        assert_eq!(refused.code(), (403, "wrong_thread".into()), "{below}");
+    }
+    home.finish_run(&thread, &run, json!({ "status": "completed" })).await;
+    assert_eq!(renew(&bots).await.status, 403, "it is over");
+    home.end().await;
+}

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use commands::command::{IssueKey, RegisterAgent};
+use commands::ports::Hands;
 use commands::{Actor, Commands, RealSource};
 use event_log::{Log, StoreUrl};
 use events::{AgentId, AgentKind};
-use http_api::{App, Platform, Server, auth};
+use http_api::{App, Platform, Secrets, Server, auth};
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
 use postgres_rows::{Rows, RowsProjector};
 use projector::{Pace, Runner};
 use queries::Queries;
@@ -17,6 +20,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use vault::{KeySource, ObjectVault};
 
 use crate::cluster::{Shared, database};
 
@@ -27,6 +31,9 @@ pub const KEY: [u8; 32] = [3; 32];
 pub struct Setup {
     pub issuer: Option<auth::Issuer>,
     pub secret: Option<&'static str>,
+    /// Opens the door to values.
+    pub resolve: Option<&'static str>,
+    pub hands: Option<Arc<dyn Hands>>,
 }
 
 pub struct Town {
@@ -37,6 +44,8 @@ pub struct Town {
     pub log: Log,
     pub commands: Commands,
     pub rows: Rows,
+    /// What the vault keeps.
+    pub values: Arc<dyn ObjectStore>,
     stop: watch::Sender<bool>,
     cluster: Arc<Shared>,
     database: String,
@@ -83,17 +92,22 @@ impl Town {
         tokio::spawn(async move { runner.keep().await });
         let commands = Commands::start(log.clone(), Arc::new(RealSource));
         let (ada, bob) = (person(&commands, "ada").await, person(&commands, "bob").await);
+        let values: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let key = KeySource::Text("07".repeat(32).into());
+        let vault = ObjectVault::open(values.clone(), vault::Options { keys: vec![key] }).await.unwrap();
         let platform = Platform {
             commands: commands.clone(),
             queries,
             library: None,
             search: None,
+            secrets: Some(Secrets { vault: Arc::new(vault), resolve_token: setup.resolve.map(ToOwned::to_owned) }),
+            hands: setup.hands,
             auth: auth::Options { key: KEY, issuer: setup.issuer },
         };
         let options = http_api::Options { secret: setup.secret.map(ToOwned::to_owned), ..options() };
         let app = App::open(log.clone(), Some(platform), options).await.unwrap();
         let (url, stop) = listen(app).await;
-        Some(Self { url, client: Client::new(), ada, bob, log, commands, rows, stop, cluster, database })
+        Some(Self { url, client: Client::new(), ada, bob, log, commands, rows, values, stop, cluster, database })
     }
 
     pub async fn end(self) {

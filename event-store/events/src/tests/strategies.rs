@@ -173,12 +173,14 @@ fn machines_of_threads() -> Strategies {
 fn dispatch() -> Strategies {
     vec![
         payload!(dispatch::Queued { run_id: run_id(), by: of(agent_id()) }),
+        payload!(dispatch::Claimed { run_id: run_id(), server: text() }),
         payload!(dispatch::SessionStarted { run_id: run_id(), sandbox_id: of(sandbox_id()), session_ref: of(text()) }),
         payload!(dispatch::Heartbeat { run_id: run_id() }),
         payload!(dispatch::PiWaiting { run_id: run_id(), waiting_for: text() }),
         payload!(dispatch::Failed { run_id: of(run_id()), error_class: text(), message: text() }),
         payload!(dispatch::Reset { run_id: run_id(), why: text() }),
         payload!(dispatch::Cancelled { run_id: run_id() }),
+        payload!(dispatch::Warned { run_id: of(run_id()), warning: text(), message: text() }),
     ]
 }
 

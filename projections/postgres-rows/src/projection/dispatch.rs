@@ -21,7 +21,13 @@ pub(super) fn project(thread: &ThreadId, at: Ms, event: &DispatchEvent) -> Vec<O
         DispatchEvent::Heartbeat(_) | DispatchEvent::PiWaiting(_) => {
             vec![WorkChange::Seen(WorkKind::RunLive.of(thread), at)]
         }
-        DispatchEvent::Failed(_) | DispatchEvent::Reset(_) | DispatchEvent::Cancelled(_) => run_over(thread),
+        // The run is there as its status says, which alone ends it: a cancel is a request, and what failed may be an answer. Who drives
+        // it and what was odd about it is no work.
+        DispatchEvent::Claimed(_)
+        | DispatchEvent::Warned(_)
+        | DispatchEvent::Failed(_)
+        | DispatchEvent::Reset(_)
+        | DispatchEvent::Cancelled(_) => Vec::new(),
         DispatchEvent::CommandStarted(e) => {
             let key = own(WorkKind::CommandRunning, thread, &e.command_id);
             let running = key.on_thread(thread, at).with(json!({ "command": text(&e.command) }));

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use events::house::{EnvironmentCreated, SandboxRequested};
-use events::{EnvironmentId, HouseEvent, HouseId, SandboxId};
+use events::house::{EnvironmentCreated, SandboxRequested, SecretSet};
+use events::{AgentId, EnvironmentId, HouseEvent, HouseId, SandboxId, SecretId};
 use projector::Unprojectable;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::rows::{
 };
 use crate::work::{WorkChange, WorkKind};
 
-pub(super) fn project(house: &HouseId, at: Ms, event: &HouseEvent) -> Result<Vec<Op>, Unprojectable> {
+pub(super) fn project(house: &HouseId, at: Ms, author: Option<AgentId>, event: &HouseEvent) -> Result<Vec<Op>, Unprojectable> {
     let ops = match event {
         HouseEvent::Created(e) => {
             belongs(&e.house_id == house)?;
@@ -41,20 +41,14 @@ pub(super) fn project(house: &HouseId, at: Ms, event: &HouseEvent) -> Result<Vec
         HouseEvent::SecretBound(e) => vec![bind(house, &e.environment_id, &e.name, Some(e.required))],
         HouseEvent::SecretUnbound(e) => vec![bind(house, &e.environment_id, &e.name, None)],
         HouseEvent::EnvironmentDeleted(e) => vec![Op::DropEnvironment(house.clone(), e.environment_id.clone())],
-        HouseEvent::SecretSet(e) => vec![Op::Secret(Edit::Insert(SecretRow {
-            id: e.secret_id.clone(),
-            house_id: house.clone(),
-            name: text(&e.name),
-            vault_secret_id: e.vault_secret_id,
-            created_at: at,
-        }))],
+        HouseEvent::SecretSet(e) => vec![secret_set(house, at, author, e)],
         HouseEvent::SecretRotated(e) => {
-            vec![Op::Secret(Edit::Update(
-                (house.clone(), e.secret_id.clone()),
-                SecretPatch { vault_secret_id: e.vault_secret_id },
-            ))]
+            let (vault_secret_id, rotated_at) = (Some(e.vault_secret_id), Some(at));
+            vec![secret(house, &e.secret_id, SecretPatch { vault_secret_id, rotated_at, ..SecretPatch::default() })]
         }
-        HouseEvent::SecretDeleted(e) => vec![Op::Secret(Edit::Delete((house.clone(), e.secret_id.clone())))],
+        HouseEvent::SecretDeleted(e) => {
+            vec![secret(house, &e.secret_id, SecretPatch { deleted_at: Some(at), ..SecretPatch::default() })]
+        }
         HouseEvent::SandboxRequested(e) => sandbox_requested(house, at, e),
         HouseEvent::SandboxLive(e) => {
             let patch = SandboxPatch { status: "live", provider_ref: Some(text(&e.provider_ref)), destroyed_at: None };
@@ -90,6 +84,10 @@ fn bind(house: &HouseId, environment: &EnvironmentId, name: &str, bound: Option<
     configure(house, environment, EnvironmentPatch { bindings, ..EnvironmentPatch::default() })
 }
 
+fn secret(house: &HouseId, id: &SecretId, patch: SecretPatch) -> Op {
+    Op::Secret(Edit::Update((house.clone(), id.clone()), patch))
+}
+
 fn sandbox(house: &HouseId, id: &SandboxId, patch: SandboxPatch) -> Op {
     Op::Sandbox(Edit::Update((house.clone(), id.clone()), patch))
 }
@@ -106,6 +104,19 @@ fn environment_created(house: &HouseId, at: Ms, event: &EnvironmentCreated) -> O
         config: event.config.clone(),
         secret_bindings: Bindings::default(),
         created_at: at,
+    }))
+}
+
+fn secret_set(house: &HouseId, at: Ms, author: Option<AgentId>, event: &SecretSet) -> Op {
+    Op::Secret(Edit::Insert(SecretRow {
+        id: event.secret_id.clone(),
+        house_id: house.clone(),
+        name: text(&event.name),
+        author_id: author,
+        vault_secret_id: event.vault_secret_id,
+        created_at: at,
+        rotated_at: at,
+        deleted_at: None,
     }))
 }
 

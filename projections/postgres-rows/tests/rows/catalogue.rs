@@ -29,7 +29,10 @@ async fn every_constraint_has_a_line_and_a_case() {
     let made: Vec<(String, String, String)> = query(
         &db,
         "select conname::text, contype::text, pg_get_constraintdef(oid) from pg_constraint
-        where connamespace = current_schema()::regnamespace and contype in ('c', 'f', 'p', 'u', 'x')",
+        where connamespace = current_schema()::regnamespace and contype in ('c', 'f', 'p', 'u', 'x')
+        union all
+        select indexname::text, 'u', 'UNIQUE ' || split_part(indexdef, ' USING btree ', 2) from pg_indexes
+        where schemaname = current_schema() and indexdef like '%UNIQUE%WHERE%'",
     )
     .await;
     let lines = table("Constraints");
@@ -90,6 +93,7 @@ async fn every_index_has_a_line() {
     let made: Vec<(String, String)> = query(
         &db,
         "select tablename::text, split_part(indexdef, ' USING ', 2) from pg_indexes where schemaname = current_schema()
+        and indexdef not like '%UNIQUE%WHERE%'
         and indexname not in (select conname from pg_constraint where connamespace = current_schema()::regnamespace)",
     )
     .await;

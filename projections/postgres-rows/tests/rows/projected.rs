@@ -1,8 +1,12 @@
 //! What single events leave in the rows.
 
+use std::sync::Arc;
+
 use events::house as h;
 use events::thread as t;
-use events::{Role, ThreadStatus, Uuid};
+use events::{Role, StreamName, ThreadStatus, Uuid};
+use postgres_rows::RowsProjector;
+use projector::verify;
 use sqlx::AssertSqlSafe;
 
 use crate::rules::{chat, settled};
@@ -78,7 +82,54 @@ async fn a_secret_made_anew_under_its_old_name_takes_its_place() {
     let set = h::SecretSet { secret_id: id("x9"), name: "TOKEN".into(), vault_secret_id: Uuid::from_u128(4) };
     let position = story.tell([in_house(0, h::SecretDeleted { secret_id: id("x0") }), in_house(0, set)]).await;
     running.reaches(position).await;
-    assert_eq!(texts(&db, "select id from secrets order by id").await, some(&["x1", "x9"]));
+    assert_eq!(texts(&db, "select id from secrets where deleted_at is null order by id").await, some(&["x1", "x9"]));
+}
+
+/// Who made it, which value it has, and when it was made, got its value and was deleted, by the clock of the story.
+const HISTORY: &str = "
+select concat_ws(' ', coalesce(author_id::text, 'nobody'), vault_secret_id, (extract(epoch from created_at) * 1000)::bigint,
+    (extract(epoch from rotated_at) * 1000)::bigint, coalesce((extract(epoch from deleted_at) * 1000)::bigint::text, 'kept'))
+from secrets where id = 'y' order by created_at";
+
+#[tokio::test]
+async fn a_secret_tells_who_made_it_when_its_value_came_and_that_it_is_deleted() {
+    let Some((db, mut story, running)) = settled().await else { return };
+    let secret_id = events::SecretId::new("y").expect("an id");
+    let at = Uuid::from_u128;
+    let set = |n| in_house(0, h::SecretSet { secret_id: secret_id.clone(), name: "KEY".into(), vault_secret_id: at(n) });
+    let rotated = |n| in_house(0, h::SecretRotated { secret_id: secret_id.clone(), vault_secret_id: at(n) });
+    let gone = || in_house(0, h::SecretDeleted { secret_id: secret_id.clone() });
+    let now = story.now();
+    story.tell_by(Some(agent(1)), [set(1)]).await;
+    story.tell([rotated(2)]).await;
+    let position = story.tell([rotated(3)]).await;
+    running.reaches(position).await;
+    let line = |by: &str, value, made, rotated, end: &str| format!("{by} {} {} {} {end}", at(value), now + made, now + rotated);
+    let ada = agent(1).to_string();
+    assert_eq!(texts(&db, HISTORY).await, some(&[&line(&ada, 3, 1, 3, "kept")]));
+
+    let position = story.tell([gone(), set(4), gone(), set(5)]).await;
+    running.reaches(position).await;
+    let ended = |after: u64| (now + after).to_string();
+    let lines = [line(&ada, 3, 1, 3, &ended(4)), line("nobody", 4, 5, 5, &ended(6)), line("nobody", 5, 7, 7, "kept")];
+    assert_eq!(texts(&db, HISTORY).await, lines.map(Some));
+    let report = verify(&story.log, &Arc::new(RowsProjector), &db.rows, |_| {}).await.expect("a report");
+    assert!(report.equal(), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_secret_that_is_deleted_is_neither_rotated_nor_deleted_again() {
+    for again in [false, true] {
+        let Some((db, mut story, mut running)) = settled().await else { return };
+        let secret_id = events::SecretId::new("x0").expect("an id");
+        let gone = || in_house(0, h::SecretDeleted { secret_id: secret_id.clone() });
+        let rotated = in_house(0, h::SecretRotated { secret_id: secret_id.clone(), vault_secret_id: Uuid::from_u128(5) });
+        let late = if again { gone() } else { rotated };
+        story.tell([gone(), late]).await;
+        let stop = (&mut running.task).await.expect("no panic");
+        assert_eq!((stop.stream, stop.seq), (StreamName::House(house(0)).to_string(), 6));
+        assert_eq!(texts(&db, "select id from secrets where deleted_at is not null").await, some(&[]));
+    }
 }
 
 #[tokio::test]
@@ -95,10 +146,18 @@ async fn what_is_pending_is_listed_until_it_is_done() {
     running.reaches(position).await;
     assert_eq!(texts(&db, pending).await, some(&["run_queued t1", "thread_idle t1"]));
 
-    let started = events::dispatch::SessionStarted { run_id, sandbox_id: Some(sandbox(0)), session_ref: None };
+    let started = events::dispatch::SessionStarted { run_id: run_id.clone(), sandbox_id: Some(sandbox(0)), session_ref: None };
     let position = story.tell([in_thread(1, status(ThreadStatus::Running)), in_thread(1, started)]).await;
     running.reaches(position).await;
     assert_eq!(texts(&db, pending).await, some(&["run_live t1"]));
+
+    let of_run = Some(run_id.clone());
+    let failed = events::dispatch::Failed { run_id: of_run, error_class: "command".into(), message: "no machine".into() };
+    let reset = events::dispatch::Reset { run_id: run_id.clone(), why: "asked".into() };
+    let asked = events::dispatch::Cancelled { run_id };
+    let position = story.tell([in_thread(1, failed), in_thread(1, reset), in_thread(1, asked)]).await;
+    running.reaches(position).await;
+    assert_eq!(texts(&db, pending).await, some(&["run_live t1"]), "only its status ends a run");
 
     let dead = h::SandboxDead { sandbox_id: sandbox(0), reason: Some("gone".into()) };
     let position = story.tell([in_thread(1, status(ThreadStatus::Failed)), in_house(0, dead)]).await;

@@ -93,6 +93,10 @@ fn thread_with(columns: &str, values: &str) -> String {
     )
 }
 
+fn secret_with(id_house_and_name: &str) -> String {
+    format!("insert into secrets values ({id_house_and_name}, null, gen_random_uuid(), now(), now(), null)")
+}
+
 /// Where two constraints forbid the same, one is put aside to see that the other holds alone.
 fn without(table: &str, constraint: &str, statement: &str) -> String {
     format!("set local role none; alter table {table} drop constraint {constraint}; set local role arbe_projector; {statement}")
@@ -157,8 +161,8 @@ fn keys() -> Vec<(&'static str, String)> {
         ("members_pkey", "insert into members select * from members".into()),
         ("environments_pkey", environment.replace("'h0'", "'h1'")),
         ("environments_house_id_id_key", without("environments", "environments_pkey", environment)),
-        ("secrets_pkey", "insert into secrets values ('x0', 'h1', 'OTHER', gen_random_uuid(), now())".into()),
-        ("secrets_house_id_name_key", "insert into secrets values ('new', 'h0', 'TOKEN', gen_random_uuid(), now())".into()),
+        ("secrets_id_key", secret_with("'x0', 'h1', 'OTHER'")),
+        ("secrets_house_id_name_key", secret_with("'new', 'h0', 'TOKEN'")),
         ("sandboxes_pkey", sandbox.replace("'h0', 'e0'", "'h1', 'e1'")),
         ("sandboxes_house_id_id_key", without("sandboxes", "sandboxes_pkey", sandbox)),
         ("threads_pkey", "update threads set id = 't0' where id = 't2'".into()),

@@ -49,17 +49,21 @@ impl Story {
         START + self.told
     }
 
-    fn entry(&mut self, event: &Event) -> String {
+    fn entry(&mut self, author: Option<AgentId>, event: &Event) -> String {
         self.told += 1;
         let id = EventId(Ulid::from_parts(self.now(), u128::from(self.told)));
-        Entry::of(id, self.now(), None, event).to_json()
+        Entry::of(id, self.now(), author, event).to_json()
     }
 
     /// One commit. Returns its position.
     pub async fn tell(&mut self, events: impl IntoIterator<Item = (StreamName, Event)>) -> u64 {
+        self.tell_by(None, events).await
+    }
+
+    pub async fn tell_by(&mut self, author: Option<AgentId>, events: impl IntoIterator<Item = (StreamName, Event)>) -> u64 {
         let mut streams: Vec<(String, Vec<String>)> = Vec::new();
         for (stream, event) in events {
-            let (name, entry) = (stream.to_string(), self.entry(&event));
+            let (name, entry) = (stream.to_string(), self.entry(author, &event));
             match streams.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, entries)) => entries.push(entry),
                 None => streams.push((name, vec![entry])),

@@ -61,7 +61,7 @@ pub struct SearchResponse {
     /// Whether meaning was compared beside words.
     pub mode: Mode,
     /// What the searcher should know, as that an answer may be superseded.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
 }
 

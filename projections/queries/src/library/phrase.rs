@@ -1,5 +1,10 @@
 //! How much of a question stands in a text as it was typed.
 
+use std::collections::HashSet;
+
+/// Words of a question that are looked at.
+const MOST_WORDS: usize = 64;
+
 /// A question as a run of words.
 #[derive(Clone, Debug)]
 pub(super) struct Phrase {
@@ -13,7 +18,7 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
 
 impl Phrase {
     pub fn new(query: &str) -> Self {
-        Self { words: words(query).collect() }
+        Self { words: words(query).take(MOST_WORDS).collect() }
     }
 
     /// The share of its words that stand in the text in one run, one after the other. One of several words is no run.
@@ -21,7 +26,12 @@ impl Phrase {
         let mut longest = 0;
         // How many words, ending with each of the question, match the text up to here.
         let mut runs = vec![0_usize; self.words.len() + 1];
+        let known: HashSet<&str> = self.words.iter().map(String::as_str).collect();
         for word in words(text) {
+            if !known.contains(word.as_str()) {
+                runs.fill(0);
+                continue;
+            }
             for at in (0..self.words.len()).rev() {
                 runs[at + 1] = if self.words[at] == word { runs[at] + 1 } else { 0 };
                 longest = longest.max(runs[at + 1]);

@@ -15,8 +15,8 @@ use super::{PartSummary, PondError};
 /// Sessions that each retriever proposes.
 const POOL: usize = 50;
 /// Messages that the vector retriever proposes: several may be of one session.
-const POOL_OF_MESSAGES: usize = 200;
-/// Sessions of which the texts are looked at before the last order is made.
+const POOL_OF_MESSAGES: usize = 400;
+/// Sessions of which the texts are looked at before the last order is made, if no more are asked for.
 const LOOKED_AT: usize = 20;
 /// Bytes of a text that are told as they are; of a longer one its beginning and what stands around the words.
 const SMALL: usize = 1_200;
@@ -63,7 +63,10 @@ pub trait Finder: Send + Sync + std::fmt::Debug {
 /// What the vector retriever says.
 #[derive(Clone, Debug)]
 pub struct Meaning {
+    /// The nearest first.
     pub near: Vec<Near>,
+    /// The similarity that texts of one trade have by chance, under the model.
+    pub chance: f32,
 }
 
 /// A message by where it stands in the log.
@@ -93,6 +96,8 @@ pub struct Attribution {
     pub vector: Option<f64>,
     /// How near the nearest message of it is: the cosine.
     pub similarity: Option<f64>,
+    /// How near all that was asked in it is, on the whole.
+    pub about: Option<f64>,
     /// What share of the question is said in the session.
     pub covers: Option<f64>,
     /// What its text added.
@@ -119,7 +124,7 @@ pub async fn search_by(
     arms: Arms,
 ) -> Result<SearchResponse, PondError> {
     let (asked, limit) = Asked::new(request)?;
-    let outcome = asked.run(finder, house, arms).await?;
+    let outcome = asked.run(finder, house, arms, limit).await?;
     let mut sessions = Vec::new();
     for candidate in outcome.candidates.iter().filter(|it| asked.min_score.is_none_or(|min| it.score >= min)).take(limit) {
         sessions.extend(asked.hit(finder, candidate)?);
@@ -131,13 +136,14 @@ pub async fn search_by(
 /// What a search did, instead of what it found.
 pub async fn explain(finder: &dyn Finder, house: &HouseId, request: SearchRequest) -> Result<Explained, PondError> {
     let (asked, limit) = Asked::new(request)?;
-    let outcome = asked.run(finder, house, Arms::Both).await?;
+    let outcome = asked.run(finder, house, Arms::Both, limit).await?;
     let told = |it: &Candidate| Attribution {
         session_id: it.session_id.clone(),
         score: it.score,
         keyword: it.keyword,
         vector: it.vector,
         similarity: it.similarity,
+        about: it.about,
         covers: it.fit.as_ref().map(|fit| f64::from(fit.covers)),
         phrase: it.phrase,
     };
@@ -167,6 +173,8 @@ struct Outcome {
     verdict: Verdict,
     candidates: Vec<Candidate>,
     keyword_plan: String,
+    /// Why meaning was not compared, though it could have been.
+    unmeant: Option<String>,
 }
 
 impl Asked {
@@ -201,7 +209,7 @@ impl Asked {
         Ok((Self { query: request.query, question, phrase, filter, min_score, min_position }, limit as usize))
     }
 
-    async fn run(&self, finder: &dyn Finder, house: &HouseId, arms: Arms) -> Result<Outcome, PondError> {
+    async fn run(&self, finder: &dyn Finder, house: &HouseId, arms: Arms, most: usize) -> Result<Outcome, PondError> {
         if let Some(position) = self.min_position {
             finder.searchable(position).await?;
         }
@@ -211,35 +219,41 @@ impl Asked {
                 Arms::Both | Arms::Meaning => finder.meaning(house, &self.query, &self.filter, POOL_OF_MESSAGES).await,
             }
         };
-        let (words, meaning) = tokio::try_join!(finder.words(house, &self.question, &self.filter, POOL), meaning)?;
+        let (words, meaning) = tokio::join!(finder.words(house, &self.question, &self.filter, POOL), meaning);
+        let words = words?;
+        let (meaning, unmeant) = match (meaning, arms) {
+            // Words answer without the other arm, and say so.
+            (Err(error), Arms::Both) => (None, Some(format!("only words were compared: {error}"))),
+            (meaning, Arms::Both | Arms::Words | Arms::Meaning) => (meaning?, None),
+        };
         let nothing = || Ranked {
             sessions: Vec::new(),
-            verdict: Verdict::Thin { why: "nothing is indexed yet".into() },
+            verdict: Verdict::Thin { why: "nothing is indexed yet".into(), named: None },
             plan: String::new(),
         };
         let Ranked { sessions, verdict, plan } = words.unwrap_or_else(nothing);
         let mode = if meaning.is_some() { Mode::Hybrid } else { Mode::Keyword };
-        let near = meaning.map(|it| it.near).unwrap_or_default();
-        let mut candidates = fuse::fuse(&verdict, sessions, near, arms);
-        candidates.truncate(POOL);
-        self.look(finder, &mut candidates, &verdict).await?;
-        Ok(Outcome { mode, verdict, candidates, keyword_plan: plan })
+        let meaning = meaning.unwrap_or(Meaning { near: Vec::new(), chance: 0.0 });
+        let mut candidates = fuse::fuse(&verdict, sessions, meaning, arms);
+        fuse::keep_first(&mut candidates, LOOKED_AT.max(most));
+        self.look(finder, &mut candidates).await?;
+        if arms != Arms::Meaning {
+            fuse::settle(&mut candidates, &verdict);
+        }
+        Ok(Outcome { mode, verdict, candidates, keyword_plan: plan, unmeant })
     }
 
-    /// Reads what the first of them say, and orders them by that too.
-    async fn look(&self, finder: &dyn Finder, candidates: &mut Vec<Candidate>, verdict: &Verdict) -> Result<(), PondError> {
-        let looked_at = candidates.len().min(LOOKED_AT);
-        let places: Vec<Place> = candidates[..looked_at].iter().flat_map(|it| it.places.iter().cloned()).collect();
+    /// Reads what they say.
+    async fn look(&self, finder: &dyn Finder, candidates: &mut [Candidate]) -> Result<(), PondError> {
+        let places: Vec<Place> = candidates.iter().flat_map(|it| it.places.iter().cloned()).collect();
         let mut said = finder.said(&places).await?.into_iter();
-        for candidate in &mut candidates[..looked_at] {
+        for candidate in candidates.iter_mut() {
             for _ in 0..candidate.places.len() {
                 candidate.said.push(said.next().flatten());
             }
             let texts = candidate.said.iter().flatten().filter_map(search_text);
             candidate.phrase = texts.map(|text| self.phrase.share(&text)).fold(0.0, f64::max);
         }
-        candidates.truncate(looked_at);
-        fuse::settle(candidates, verdict);
         Ok(())
     }
 
@@ -276,11 +290,11 @@ impl Asked {
     }
 
     fn hints(&self, outcome: &Outcome, sessions: &[SessionHit]) -> Vec<String> {
-        let mut hints = Vec::new();
+        let mut hints: Vec<String> = outcome.unmeant.iter().cloned().collect();
         if sessions.is_empty() {
             match &outcome.verdict {
-                Verdict::Never { why } | Verdict::Thin { why } => hints.push(why.clone()),
-                Verdict::Answer => hints.push("nothing fits".to_owned()),
+                Verdict::Never { why } | Verdict::Thin { why, .. } => hints.push(why.clone()),
+                Verdict::Answer { .. } => hints.push("nothing fits".to_owned()),
             }
         }
         if self.question.left_out > 0 {
@@ -364,6 +378,7 @@ impl From<SessionFit> for Candidate {
             keyword: Some(f64::from(fit.score)),
             vector: None,
             similarity: None,
+            about: None,
             phrase: 0.0,
             said: Vec::new(),
             fit: Some(fit),

@@ -1,0 +1,265 @@
+//! A thread's machine: live is used, resumable is woken, dead is resumed together with all that share it, none is made.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use commands::command::{MarkSandboxDead, MarkSandboxLive, RequestSandbox, ResumeSandbox};
+use commands::ports::{MachineError, Machines, Plain, Recipe, Relay, VaultError, Verdict, Wanted};
+use commands::secrets::{self, ResolveError, Resolved, Scope};
+use commands::{Actor, CommandError, Rejection, Sandbox, SandboxStatus, World};
+use events::dispatch::Warned;
+use events::{SandboxId, ThreadId};
+
+use crate::dispatcher::{Inner, Later};
+use crate::ports::Tree;
+use crate::prompt::address_of;
+use crate::surroundings::{Halt, Surroundings, Trouble};
+
+/// Looks at the control plane until it shows a machine that lives.
+const LOOKS: u32 = 8;
+/// The ports of a relayed machine's loopback that lead to this server and to the model.
+pub(crate) const DOOR_PORT: u16 = 4_437;
+pub(crate) const MODEL_PORT: u16 = 4_438;
+
+/// A machine that answered just now.
+#[derive(Clone, Debug)]
+pub(crate) struct Ready {
+    pub(crate) machines: Arc<dyn Machines>,
+    pub(crate) sandbox: SandboxId,
+    pub(crate) provider_ref: String,
+    pub(crate) surroundings: Surroundings,
+    pub(crate) secrets: Resolved,
+}
+
+impl Inner {
+    pub(crate) fn provider(&self, name: &str) -> Result<Arc<dyn Machines>, Trouble> {
+        let machines = self.outside.machines.get(name).cloned();
+        machines.ok_or_else(|| Trouble::new("no_provider", format_args!("this server has no machines of {name}")))
+    }
+
+    pub(crate) async fn secrets(&self, at: &Surroundings) -> Result<Resolved, Halt> {
+        let scope = at.environment.clone().map_or(Scope::House, Scope::Environment);
+        let resolved = secrets::resolve(&*self.outside.vault, &self.outside.commands, &at.thread.house_id, &scope).await;
+        resolved.map_err(|error| match error {
+            ResolveError::Missing(_) => Trouble::new("secret_missing", error).into(),
+            ResolveError::NotFound(_) => Trouble::new("environment_not_found", error).into(),
+            ResolveError::Value { source: VaultError::Unavailable(_), .. } => Later::of(error).into(),
+            ResolveError::Value { .. } => Trouble::new("secret_unreadable", error).into(),
+            ResolveError::Stopped(stopped) => Halt::Later(CommandError::from(stopped).into()),
+        })
+    }
+
+    pub(crate) async fn ready(&self, thread: &ThreadId) -> Result<Ready, Halt> {
+        for _ in 0..LOOKS {
+            // The desk too: it alone knows which sandbox this one stands for, and so whose tree it begins with.
+            self.caught_up().await?;
+            let at = self.surroundings(thread)?;
+            let secrets = self.secrets(&at).await?;
+            let Some(id) = at.thread.sandbox_id.clone() else {
+                self.request(thread, &at).await?;
+                continue;
+            };
+            let making = self.making.lock().entry(id.clone()).or_default().clone();
+            let _alone = making.lock().await;
+            let Some(sandbox) = self.outside.commands.with_world(|world| world.sandbox(&id).cloned()) else { continue };
+            let machines = self.provider(&sandbox.provider)?;
+            if self.is_elsewhere(&sandbox) {
+                return Err(Trouble::new(
+                    "other_host",
+                    "the thread's machine was not made by this server: it is another server's, or somebody's own",
+                )
+                .into());
+            }
+            match (sandbox.status, &sandbox.provider_ref) {
+                (SandboxStatus::Dead, _) => {
+                    // Whoever found it dead may not have come to that: with the threads their runs would be looked for elsewhere.
+                    self.fail_all_on(&id, "it was marked dead").await?;
+                    self.resume(&id).await?;
+                }
+                (SandboxStatus::Live, Some(provider_ref)) => {
+                    if self.lives(&*machines, &id, provider_ref).await? {
+                        let provider_ref = provider_ref.clone();
+                        return Ok(Ready { machines, sandbox: id, provider_ref, surroundings: at, secrets });
+                    }
+                }
+                (SandboxStatus::Pending | SandboxStatus::Live, _) => {
+                    self.make(&*machines, &id, &sandbox, &at, &secrets.values).await?;
+                }
+            }
+        }
+        Err(Later::of("the thread's machine keeps changing").into())
+    }
+
+    /// The pointer is set in the same commit, so that of two who ask one makes a machine.
+    async fn request(&self, thread: &ThreadId, at: &Surroundings) -> Result<(), Halt> {
+        let provider = at.recipe.runtime.clone().unwrap_or_else(|| self.options.provider.clone());
+        self.provider(&provider)?;
+        let (house_id, thread_id) = (at.thread.house_id.clone(), Some(thread.clone()));
+        let request = RequestSandbox { house_id, sandbox_id: None, thread_id, environment_id: None, provider };
+        match self.outside.commands.execute(Actor::System, request, None).await {
+            Ok(_) | Err(CommandError::Rejected(Rejection::HasSandbox | Rejection::SandboxDead)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn resume(&self, dead: &SandboxId) -> Result<(), Halt> {
+        let resume = ResumeSandbox { sandbox_id: dead.clone(), new_sandbox_id: None, provider: None };
+        match self.outside.commands.execute(Actor::System, resume, Some(&format!("{dead}:resume"))).await {
+            Ok(_) | Err(CommandError::Rejected(Rejection::SandboxNotDead | Rejection::NothingToResume)) => Ok(()),
+            // Those that came upon it after it was resumed once.
+            Err(CommandError::IdempotencyKeyReused) => Err(Later::of("the sandbox was resumed otherwise").into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// `false`: it is dead, and the log says so now.
+    async fn lives(&self, machines: &dyn Machines, id: &SandboxId, provider_ref: &str) -> Result<bool, Halt> {
+        match machines.probe(provider_ref).await {
+            Verdict::Live => Ok(true),
+            Verdict::Resumable => match machines.wake(provider_ref).await {
+                Ok(()) => Ok(true),
+                Err(error) => Err(Later::of(error).into()),
+            },
+            Verdict::Dead { why } => {
+                self.machine_died(id, &why).await?;
+                Ok(false)
+            }
+            Verdict::Unknown { why } => Err(Later::of(format_args!("the machine does not answer: {why}")).into()),
+        }
+    }
+
+    pub(crate) async fn bury(&self, id: &SandboxId, why: &str) -> Result<(), Later> {
+        let reason = Some(why.chars().take(1_000).collect());
+        self.settle(MarkSandboxDead { sandbox_id: id.clone(), reason }, &format!("{id}:dead")).await
+    }
+
+    async fn make(
+        &self,
+        machines: &dyn Machines,
+        id: &SandboxId,
+        sandbox: &Sandbox,
+        at: &Surroundings,
+        secrets: &BTreeMap<String, Plain>,
+    ) -> Result<(), Halt> {
+        let former = self.former_tree(id, sandbox).await?;
+        let (relays, egress) = self.ways_out(&sandbox.provider, &at.recipe)?;
+        let wanted = Wanted {
+            house: sandbox.house_id.clone(),
+            sandbox: id.clone(),
+            environment: sandbox.environment_id.clone(),
+            thread: self.outside.commands.with_world(|world| world.threads_on(id).next().cloned()),
+            recipe: Recipe { egress, ..at.recipe.clone() },
+            relays,
+            tree: former.as_ref().and_then(|former| former.tree.as_ref()).map(|tree| tree.bytes.clone()),
+            secrets: secrets.clone(),
+        };
+        let created = match machines.create(&wanted).await {
+            Ok(created) => created,
+            Err(error @ (MachineError::Setup(_) | MachineError::Refused(_) | MachineError::Gone(_))) => {
+                self.bury(id, &error.to_string()).await?;
+                return Err(Trouble::new("sandbox_setup", error).into());
+            }
+            Err(error @ (MachineError::Unavailable(_) | MachineError::Unknown(_))) => return Err(Later::of(error).into()),
+        };
+        if let Some(former) = former {
+            self.say_what_was_lost(id, sandbox, former).await?;
+        }
+        let live = MarkSandboxLive { sandbox_id: id.clone(), provider_ref: created.provider_ref };
+        Ok(self.settle(live, &format!("{id}:live")).await?)
+    }
+
+    /// `None` for a sandbox that stands for no other. One that died before its machine was made has nothing to hand on but what it was
+    /// to be given itself.
+    async fn former_tree(&self, id: &SandboxId, sandbox: &Sandbox) -> Result<Option<Former>, Halt> {
+        let (mut at, mut former) = (id.clone(), None);
+        loop {
+            let from = self.desk.lock().came_from(&at).cloned();
+            let Some(from) = from else { return Ok(former) };
+            let tree = self.outside.trees.last(&sandbox.house_id, &from).await.map_err(Later::of)?;
+            let was_made = |world: &World| world.sandbox(&from).is_some_and(|it| it.provider_ref.is_some());
+            let was_made = self.outside.commands.with_world(was_made);
+            let found = tree.is_some() || was_made;
+            former = Some(Former { from: from.clone(), tree });
+            if found {
+                return Ok(former);
+            }
+            at = from;
+        }
+    }
+
+    async fn say_what_was_lost(&self, id: &SandboxId, sandbox: &Sandbox, former: Former) -> Result<(), Later> {
+        let (warning, message) = match &former.tree {
+            Some(tree) => {
+                let ago = self.now().saturating_sub(tree.taken_ms) / 1_000;
+                let message = format!(
+                    "the working tree of {} was restored as it was {ago} seconds before; what changed in it since is lost",
+                    former.from
+                );
+                ("tree_restored", message)
+            }
+            None => {
+                let message = format!(
+                    "no working tree of {} had been kept; this one was made anew and what was in it is lost",
+                    former.from
+                );
+                ("tree_lost", message)
+            }
+        };
+        if let Some(tree) = former.tree {
+            let again = Tree { taken_ms: tree.taken_ms, bytes: tree.bytes };
+            self.outside.trees.keep(&sandbox.house_id, id, again).await.map_err(Later::of)?;
+        }
+        let threads: Vec<_> = self.outside.commands.with_world(|world| world.threads_on(id).cloned().collect());
+        for thread in threads {
+            let warned = Warned { run_id: None, warning: warning.to_owned(), message: message.clone() };
+            self.tell(&thread, None, warned, &format!("{id}:tree:{thread}")).await?;
+        }
+        Ok(())
+    }
+
+    /// What a machine without a network may reach besides what its recipe names: this server, and the model. A model whose words are
+    /// encrypted keeps its name, so it is one more address of the recipe's. The others reach everything, or what is named and these two.
+    fn ways_out(&self, provider: &str, recipe: &Recipe) -> Result<(Vec<Relay>, Vec<String>), Trouble> {
+        let model = self.model(recipe)?.and_then(|model| address_of(&model.base_url));
+        if !self.options.relayed.contains(provider) {
+            let own = address_of(&self.options.door.url).into_iter().chain(model).map(|(to, _)| to);
+            return Ok((Vec::new(), widened(&recipe.egress, own)));
+        }
+        let (mut relays, mut egress) =
+            (vec![Relay { port: DOOR_PORT, to: self.options.door.address.clone() }], recipe.egress.clone());
+        match model {
+            Some((to, false)) => relays.push(Relay { port: MODEL_PORT, to }),
+            Some((to, true)) if !egress.contains(&to) => egress.push(to),
+            Some((_, true)) | None => {}
+        }
+        Ok((relays, egress))
+    }
+}
+
+/// Without any name it is not narrowed at all.
+fn widened(egress: &[String], own: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all = egress.to_vec();
+    for to in own.filter(|to| !egress.is_empty() && !egress.contains(to)) {
+        all.push(to);
+    }
+    all
+}
+
+/// The sandbox that a new one stands for, and what was kept of it.
+struct Former {
+    from: SandboxId,
+    tree: Option<Tree>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_narrowed_to_some_addresses_still_reaches_its_thread_and_its_model() {
+        let own = || ["door.example:443", "model.example:443"].map(str::to_owned).into_iter();
+        assert_eq!(widened(&[], own()), [] as [String; 0]);
+        let named = ["git.example:443", "model.example:443"].map(str::to_owned);
+        assert_eq!(widened(&named, own()), ["git.example:443", "model.example:443", "door.example:443"]);
+    }
+}
