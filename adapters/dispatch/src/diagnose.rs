@@ -126,7 +126,7 @@ impl Case<'_> {
             return "it was asked to stop: it ends as cancelled before it is launched".to_owned();
         }
         match &run.server {
-            None => "a server claims it now and brings it onto its machine".to_owned(),
+            None => "a server that has such machines claims it at once and brings it onto one; none has so far".to_owned(),
             Some(server) if server == self.server => {
                 let left = self.left(self.tried.unwrap_or(self.now), self.patience.machine);
                 format!("this server brings it onto its machine; if that cannot be reached it fails in {left}")

@@ -53,7 +53,7 @@ impl Inner {
         if asked_in_vain || look.passed(run.seen, patience.unreachable) {
             return Some(Job::GiveUp { thread: thread.clone(), run: id.clone() });
         }
-        let waits = !run.launched && !run.unclaimed && look.passed(run.seen, patience.machine);
+        let waits = !run.launched && !run.unclaimed && look.passed(run.seen, patience.lease);
         waits.then(|| Job::Unclaimed { thread: thread.clone(), run: id.clone() })
     }
 

@@ -1,4 +1,5 @@
 use projector::SinkError;
+use tantivy::directory::error::OpenReadError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
@@ -11,15 +12,23 @@ pub enum IndexError {
 impl From<tantivy::TantivyError> for IndexError {
     fn from(error: tantivy::TantivyError) -> Self {
         use tantivy::TantivyError as E;
-        let damaged = matches!(error, E::DataCorruption(_) | E::IncompatibleIndex(_) | E::SchemaError(_));
+        let damaged = matches!(error, E::DataCorruption(_) | E::IncompatibleIndex(_) | E::SchemaError(_))
+            || matches!(&error, E::IoError(error) if is_damage(error))
+            || matches!(error, E::OpenReadError(OpenReadError::FileDoesNotExist(_)));
         if damaged { Self::Damaged(error.to_string()) } else { Self::Unavailable(error.to_string()) }
     }
 }
 
 impl From<std::io::Error> for IndexError {
     fn from(error: std::io::Error) -> Self {
-        Self::Unavailable(error.to_string())
+        if is_damage(&error) { Self::Damaged(error.to_string()) } else { Self::Unavailable(error.to_string()) }
     }
+}
+
+/// The file can be read, and is not what was written.
+fn is_damage(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData | ErrorKind::InvalidInput)
 }
 
 impl From<IndexError> for SinkError {

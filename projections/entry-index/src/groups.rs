@@ -165,7 +165,10 @@ impl Group {
                 while postings.doc() != TERMINATED {
                     let doc = postings.doc();
                     if lot.inside.contains(doc) {
-                        said.push(doc);
+                        // Without a filter what is said is what is found.
+                        if lot.wanted.is_some() {
+                            said.push(doc);
+                        }
                         self.exactly += u64::from(*weight == WHOLE);
                         self.surely += u64::from(*weight >= LONGER);
                         if lot.may(doc) {
@@ -176,16 +179,17 @@ impl Group {
                 }
             }
             if self.forms.len() > 1 {
-                said.sort_unstable();
+                // Stable sorts are quick with runs that are in order, as those of each form are.
+                said.sort();
                 said.dedup();
-                hits.sort_unstable();
+                hits.sort_by_key(|hit| hit.0);
                 hits.dedup_by(|next, kept| {
                     let same = next.0 == kept.0;
                     kept.1 = if same { kept.1.saturating_add(next.1) } else { kept.1 };
                     same
                 });
             }
-            self.frequency += said.len() as u64;
+            self.frequency += if lot.wanted.is_some() { said.len() } else { hits.len() } as u64;
             self.hits.push(hits);
         }
         Ok(())

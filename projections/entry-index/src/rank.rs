@@ -172,13 +172,16 @@ fn score(view: &View, lots: &[Lot<'_>], numbers: &[u32], groups: &[Group], sessi
         let stream = tables[numbers[lot] as usize].stream(doc);
         sessions.place(stream).map(|place| sessions.all[place as usize].root)
     };
-    let mut found: HashMap<u32, Found> = HashMap::new();
+    // By their places: there are far fewer sessions than messages to be counted.
+    let mut found: Vec<Option<Found>> = Vec::new();
+    found.resize_with(sessions.all.len(), || None);
     let mut of_message: Vec<Vec<f32>> = lots.iter().map(|lot| vec![0.0; lot.norms.num_docs() as usize]).collect();
     let mut touched: Vec<(u32, u32)> = Vec::new();
     let mut said = Said::new();
+    let mut sums = vec![0_u32; sessions.all.len()];
     for group in groups {
         let rarity = group.factor * messages.rarity(group.frequency);
-        let mut in_session: HashMap<u32, u32> = HashMap::new();
+        let mut places: Vec<u32> = Vec::new();
         for (lot, hits) in group.hits.iter().enumerate() {
             let scores = &mut of_message[lot];
             for (doc, times) in hits {
@@ -189,21 +192,26 @@ fn score(view: &View, lots: &[Lot<'_>], numbers: &[u32], groups: &[Group], sessi
                 }
                 *score += rarity * messages.weight(*times, length);
                 if let Some(root) = root(lot, *doc) {
-                    let sum = in_session.entry(root).or_default();
+                    let sum = &mut sums[root as usize];
+                    if *sum == 0 {
+                        places.push(root);
+                    }
                     *sum = sum.saturating_add(*times);
                 }
             }
         }
+        let in_session: HashMap<u32, u32> =
+            places.into_iter().map(|place| (place, std::mem::take(&mut sums[place as usize]))).collect();
         let rarity = group.factor * wholes.rarity(in_session.len() as u64);
         for (place, times) in &in_session {
-            let at = found.entry(*place).or_insert_with(|| Found { place: *place, score: 0.0, messages: Vec::new() });
+            let at = found[*place as usize].get_or_insert_with(|| Found { place: *place, score: 0.0, messages: Vec::new() });
             at.score += rarity * wholes.weight(*times, sessions.all[*place as usize].length);
         }
         said.push(in_session);
     }
     for (lot, doc) in touched {
         let score = of_message[lot as usize][doc as usize];
-        if let Some(at) = root(lot as usize, doc).and_then(|root| found.get_mut(&root)) {
+        if let Some(at) = root(lot as usize, doc).and_then(|root| found[root as usize].as_mut()) {
             keep(&mut at.messages, (lot, doc, score));
         }
     }
@@ -221,8 +229,8 @@ fn keep(messages: &mut Vec<(u32, u32, f32)>, new: (u32, u32, f32)) {
     }
 }
 
-fn combined(found: HashMap<u32, Found>) -> Vec<Found> {
-    let mut found: Vec<Found> = found.into_values().filter(|session| !session.messages.is_empty()).collect();
+fn combined(found: Vec<Option<Found>>) -> Vec<Found> {
+    let mut found: Vec<Found> = found.into_iter().flatten().filter(|session| !session.messages.is_empty()).collect();
     let best_session = found.iter().map(|session| session.score).fold(f32::MIN_POSITIVE, f32::max);
     let best_message = found.iter().map(|session| session.messages[0].2).fold(f32::MIN_POSITIVE, f32::max);
     for session in &mut found {

@@ -157,6 +157,10 @@ pub(crate) fn verdict(evidence: &Evidence<'_>, sessions: &Sessions, fits: &[Sess
     if own.is_empty() {
         return evidence.thin(&[], sessions);
     }
+    // A word by itself that nobody says means nothing else.
+    if let ([_], [group]) = (own.as_slice(), unsaid.as_slice()) {
+        return evidence.never(group);
+    }
     let said = evidence.said_literals();
     let literal = said.iter().any(|literal| !literal.either);
     let foreign = evidence.is_foreign(&own, unsaid.len(), literal);

@@ -1,6 +1,7 @@
 //! The index as it is at one moment, with what is known of whole sessions. Segments never change, so what is read of one is read once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use events::HouseId;
@@ -74,11 +75,29 @@ pub struct Whereabouts {
     pub last_at: i64,
 }
 
+/// Numbers of streams are digests of their names: there is nothing left to mix.
+#[derive(Debug, Default)]
+struct Itself(u64);
+
+impl Hasher for Itself {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |sum, byte| sum.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The sessions of one house.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     pub all: Vec<Session>,
-    places: HashMap<u64, u32>,
+    places: HashMap<u64, u32, BuildHasherDefault<Itself>>,
     ids: HashMap<String, u64>,
     pub messages: u64,
     pub length: u64,

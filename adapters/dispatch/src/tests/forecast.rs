@@ -36,7 +36,10 @@ fn a_thread_at_rest_waits_for_words() {
 fn a_run_on_its_way_is_its_servers_until_that_is_silent() {
     let mut scene = scene();
     scene.starts("d", "r1");
-    assert_eq!(follows(&scene, "d", "one", None), "a server claims it now and brings it onto its machine");
+    assert_eq!(
+        follows(&scene, "d", "one", None),
+        "a server that has such machines claims it at once and brings it onto one; none has so far"
+    );
     scene.is_claimed("d", None, &run("r1"), "one");
     scene.now += 20_000;
     assert!(follows(&scene, "d", "one", None).ends_with("if that cannot be reached it fails in 280 s"));
