@@ -130,6 +130,13 @@ impl Follower {
         }
     }
 
+    /// Where the log ends as far as this follower knows, which may be a little behind [`Log::position`]. If [`Self::try_next`] gives nothing
+    /// after this was asked, there is nothing below it that was not given.
+    #[must_use]
+    pub fn head(&self) -> u64 {
+        *self.head.borrow()
+    }
+
     /// The next commit, or `None` at the head.
     pub async fn try_next(&mut self) -> Result<Option<Commit>, FollowError> {
         loop {

@@ -112,7 +112,8 @@ async fn fill<P: Projector>(
     let mut bytes = 0;
     let mut handed_on: Option<Instant> = None;
     while batch.events < BATCH_EVENTS && batch.changes.len() < BATCH_CHANGES && bytes < BATCH_BYTES {
-        let head = log.position();
+        // Not the log's: it moves on before the follower is told.
+        let head = follower.head();
         let commit = match (follower.try_next().await?, reach) {
             (Some(commit), Reach::Until(until)) if !until.includes(&commit) => return Ok(true),
             (Some(commit), Reach::Forever | Reach::Until(_)) => commit,
