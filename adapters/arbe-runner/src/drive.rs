@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at whether it rests, and whether it has become less busy.
 const CALM: Duration = Duration::from_millis(60);
 const BUSY: Duration = Duration::from_secs(1);
+/// After so much silence one that works is asked whether it does: pi tells nobody of an error between two turns, and stays.
+const QUIET: Duration = Duration::from_secs(10);
 /// So often it is asked without an answer before its end counts as one.
 const LOOKS: u32 = 12;
 /// For the first word of the run to be on the thread.
@@ -100,6 +102,10 @@ impl<'a> Drive<'a> {
                 () = tokio::time::sleep_until(self.look), if self.phase == Phase::Resting => {
                     self.look_again();
                 }
+                () = tokio::time::sleep_until(self.look), if self.phase == Phase::Working => {
+                    self.look = Instant::now() + QUIET;
+                    self.ask("working");
+                }
                 () = tokio::time::sleep_until(patience), if matches!(self.phase, Phase::Greeting | Phase::Aborting) => {
                     self.phase = Phase::Over(false);
                 }
@@ -121,7 +127,9 @@ impl<'a> Drive<'a> {
             (Phase::Greeting, Some("greeting")) => self.greeted(&event["data"]).await,
             (Phase::Aborting, Some("abort")) => self.phase = Phase::Over(true),
             (Phase::Resting, Some("resting")) => self.rests(&event["data"]),
-            (Phase::Greeting | Phase::Working | Phase::Resting | Phase::Aborting | Phase::Over(_), _) => {}
+            (Phase::Working, Some("working")) => return self.works(&event["data"]),
+            (Phase::Working, _) => (self.look, self.calm) = (Instant::now() + QUIET, 0),
+            (Phase::Greeting | Phase::Resting | Phase::Aborting | Phase::Over(_), _) => {}
         }
         let facts = &self.driven.facts;
         match (self.phase, &facts.prompt) {
@@ -129,7 +137,9 @@ impl<'a> Drive<'a> {
             (Phase::Working, Prompt::Accepted | Prompt::Unanswered) if facts.end.is_some() => {
                 (self.phase, self.look, self.looks, self.calm) = (Phase::Resting, Instant::now(), 0, 0);
             }
-            (Phase::Resting, _) if facts.end.is_none() => self.phase = Phase::Working,
+            (Phase::Resting, _) if facts.end.is_none() => {
+                (self.phase, self.look, self.calm) = (Phase::Working, Instant::now() + QUIET, 0);
+            }
             (Phase::Greeting | Phase::Working | Phase::Resting | Phase::Aborting | Phase::Over(_), _) => {}
         }
     }
@@ -152,6 +162,7 @@ impl<'a> Drive<'a> {
             return self.refuse(class::MIRROR, error.to_string());
         }
         let prompt = json!({ "id": "prompt", "type": "prompt", "message": self.prompt });
+        self.look = Instant::now() + QUIET;
         self.phase = if self.pi.tell(&prompt) { Phase::Working } else { Phase::Over(true) };
     }
 
@@ -160,11 +171,26 @@ impl<'a> Drive<'a> {
         self.phase = Phase::Over(true);
     }
 
-    /// Between its end and its rest it may shrink its context and go on, so it is asked twice.
-    fn rests(&mut self, state: &Value) {
+    fn is_busy(&self, state: &Value) -> bool {
         let busy = |key: &str| state[key].as_bool() != Some(false);
         let waiting = state["pendingMessageCount"].as_u64().unwrap_or_default();
-        let busy = busy("isStreaming") || busy("isCompacting") || waiting > 0 || self.driven.facts.compacting;
+        busy("isStreaming") || busy("isCompacting") || waiting > 0 || self.driven.facts.compacting
+    }
+
+    /// One that has come to no end, will not try again and does nothing, twice in a row, never will.
+    fn works(&mut self, state: &Value) {
+        let facts = &self.driven.facts;
+        let busy = self.is_busy(state) || facts.retrying || facts.prompt != Prompt::Accepted;
+        self.calm = if busy { 0 } else { self.calm + 1 };
+        if self.calm >= 2 {
+            let message = "the harness stopped working without an end and without a word".to_owned();
+            self.refuse(class::HARNESS, message);
+        }
+    }
+
+    /// Between its end and its rest it may shrink its context and go on, so it is asked twice.
+    fn rests(&mut self, state: &Value) {
+        let busy = self.is_busy(state);
         (self.looks, self.calm) = (0, if busy { 0 } else { self.calm + 1 });
         self.look = Instant::now() + if busy { BUSY } else { CALM };
         if self.calm >= 2 {

@@ -157,11 +157,13 @@ pub struct Facts {
     pub end: Option<End>,
     /// It shrinks its context, and may go on after that.
     pub compacting: bool,
+    /// It waits to ask its model again.
+    pub retrying: bool,
 }
 
 impl Default for Facts {
     fn default() -> Self {
-        Self { spoke: false, prompt: Prompt::Unanswered, end: None, compacting: false }
+        Self { spoke: false, prompt: Prompt::Unanswered, end: None, compacting: false, retrying: false }
     }
 }
 
@@ -183,13 +185,16 @@ impl Facts {
                     Some(false) | None => Prompt::Refused(text(&event["error"]).unwrap_or_default()),
                 };
             }
-            Some("agent_start") => self.end = None,
+            Some("agent_start") => (self.end, self.retrying) = (None, false),
             // What is to be retried is not over.
-            Some("agent_end") if event["willRetry"] != true => {
+            Some("agent_end") if event["willRetry"] == true => self.retrying = true,
+            Some("agent_end") => {
+                self.retrying = false;
                 let messages = event["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
                 let last = messages.iter().rev().find(|message| message["role"] == "assistant").unwrap_or(&Value::Null);
                 self.end = Some(End { stop_reason: text(&last["stopReason"]), error: text(&last["errorMessage"]) });
             }
+            Some("auto_retry_end") => self.retrying = false,
             Some("compaction_start") => self.compacting = true,
             Some("compaction_end") => self.compacting = false,
             Some(_) | None => {}

@@ -66,6 +66,16 @@ fn kill_9_of_a_sandbox_its_runner_or_pi_in_the_middle_of_a_tool_is_a_failure_wit
 }
 
 #[test]
+fn a_run_that_takes_its_own_session_away_is_a_failure_and_not_silent_for_ever() {
+    let Some(house) = House::start() else { return };
+    let thread = house.delegate(&bash("rm -rf ~/.arbe; echo gone"));
+    let (class, why) = house.failed(&thread, 1);
+    assert!(["harness", "exit", "mirror"].contains(&&*class), "{class}: {why}");
+    let machine = house.machine(&thread);
+    until("nothing is left in the machine", || machine.processes().is_empty().then_some(()));
+}
+
+#[test]
 fn a_run_that_went_down_with_its_host_is_an_orphan_and_says_so() {
     let Some(house) = House::start() else { return };
     let thread = house.delegate(&bash("echo ran >> ran; sleep 600"));
