@@ -26,7 +26,7 @@ test:
 
 # The same with everything installed already.
 test-only:
-	PATH="$(NODE):$$PATH" $(FOUND) cargo test --locked --workspace
+	PATH="$(NODE):$$PATH" $(FOUND) cargo test --locked --workspace $(ARGS)
 
 lint:
 	cargo fmt --all --check

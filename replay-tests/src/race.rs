@@ -6,6 +6,7 @@ mod catch_up;
 mod cold_start;
 mod contestant;
 mod fan_out;
+mod found;
 pub(crate) mod http1;
 mod long_poll;
 mod machine;

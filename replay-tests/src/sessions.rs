@@ -15,7 +15,7 @@ mod corpus;
 mod get;
 mod process;
 mod search;
-mod words;
+pub(crate) mod words;
 
 use process::{Measured, Sync};
 

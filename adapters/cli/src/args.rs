@@ -83,7 +83,7 @@ pub(crate) struct Meaning {
     /// Parts of the index of vectors that are searched [default: 16]
     #[arg(long, global = true, help_heading = "Search by meaning", env = "ARBE_SEARCH_NPROBES", value_name = "N")]
     pub(crate) search_nprobes: Option<usize>,
-    /// Candidates of that index that are compared exactly, as a multiple of those asked for [default: 5]
+    /// Candidates of that index that are compared exactly, as a multiple of those asked for [default: 3]
     #[arg(long, global = true, help_heading = "Search by meaning", env = "ARBE_SEARCH_REFINE", value_name = "N")]
     pub(crate) search_refine: Option<u32>,
 }

@@ -1,20 +1,21 @@
 //! What search asks: the index for words, the datasets for meaning, the log for what was said.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use embedders::Cached;
+use embedders::{Cached, Embedder};
 use entry_index::{EntryFilter, EntryIndex, FoundEntries, IndexError, MessageFilter, Question, Ranked, Whereabouts};
 use event_log::Log;
 use events::session::{Message, Role, SessionId, Timestamp};
 use events::{Entry, HouseId, StreamName, ThreadId};
-use futures::future::try_join_all;
 use lance_sessions::{Datasets, F16, Filter, Project, Tuning, VectorSource};
 use projector::Watermark;
 use queries::entries::EntryFinder;
 use queries::library::{Code, Finder, Meaning, Near, Place, PondError, Stats};
 use session_source::{Source, Unfit};
+use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::datasets;
@@ -22,7 +23,7 @@ use crate::datasets;
 const INDEX: &str = "index";
 const VECTORS: &str = "vectors";
 /// Sessions of which it is looked at what they are about.
-const ROOTS: usize = 100;
+const ROOTS: usize = 60;
 /// How long a request waits for what was just written.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -32,8 +33,17 @@ pub(crate) fn open(config: &Config, log: &Log) -> Result<EntryIndex, IndexError>
 
 /// The configured model, if there is one.
 pub(crate) async fn model(config: &Config) -> anyhow::Result<Option<Model>> {
+    kept(embedder(config).await?, config)
+}
+
+/// The same before there is a place for its vectors: to load it takes a while, in which others can work.
+pub(crate) async fn embedder(config: &Config) -> anyhow::Result<Option<Arc<dyn Embedder>>> {
     let Some(options) = &config.embedding else { return Ok(None) };
-    let embedder = embedders::load(options).await?;
+    Ok(Some(embedders::load(options).await?))
+}
+
+pub(crate) fn kept(embedder: Option<Arc<dyn Embedder>>, config: &Config) -> anyhow::Result<Option<Model>> {
+    let Some(embedder) = embedder else { return Ok(None) };
     let directory: PathBuf = config.data_dir.join(VECTORS);
     let quick = embedder.is_quick();
     Ok(Some(Model { cached: Arc::new(Cached::open(embedder, &directory)?), quick }))
@@ -244,7 +254,28 @@ impl Finder for Seeker {
     }
 
     async fn said(&self, places: &[Place]) -> Result<Vec<Option<Message>>, PondError> {
-        try_join_all(places.iter().map(|place| self.message(place))).await
+        let mut streams: BTreeMap<&str, Vec<(usize, Place)>> = BTreeMap::new();
+        for (at, place) in places.iter().enumerate() {
+            streams.entry(&place.stream).or_default().push((at, place.clone()));
+        }
+        // What one stream says is stored together: read one after the other, the next is mostly there already.
+        let mut reads = JoinSet::new();
+        for these in streams.into_values() {
+            let seeker = self.clone();
+            reads.spawn(async move {
+                let mut said = Vec::new();
+                for (at, place) in these {
+                    said.push((at, seeker.message(&place).await?));
+                }
+                Ok::<_, PondError>(said)
+            });
+        }
+        let mut said = vec![None; places.len()];
+        while let Some(read) = reads.join_next().await {
+            let read = read.map_err(|error| PondError::new(Code::Internal, error.to_string()))??;
+            read.into_iter().for_each(|(at, message)| said[at] = message);
+        }
+        Ok(said)
     }
 
     fn newer(&self, place: &Place) -> u64 {

@@ -78,7 +78,7 @@ fn write_model(directory: &Path, meanings: &[(&str, [f32; 3])]) {
     std::fs::write(directory.join("model.safetensors"), weights).unwrap();
 }
 
-/// In which `flipped polarity` means `turned sign`, to be entrusted is to be delegated, and a salutation is a hello.
+/// In which `the flipped polarity` means `turned sign`, to be entrusted is to be delegated, and a salutation is a hello.
 const MEANINGS: [(&str, [f32; 3]); 10] = [
     ("turned", [1.0, 0.1, 0.0]),
     ("sign", [0.8, 0.0, 0.2]),
@@ -167,13 +167,14 @@ fn a_rebuilt_index_finds_the_same_in_the_same_order() {
 #[test]
 fn what_is_said_in_other_words_is_found_by_meaning_and_a_name_that_nobody_said_is_not() {
     let home = Home::synced();
-    let asked = "flipped polarity";
+    let asked = "the flipped polarity";
     assert!(home.found(asked).is_empty(), "by words alone");
     home.embed(&MEANINGS);
     let found = home.json(&["search", "--limit", "20", "--", asked]);
     assert_eq!(found["mode"], "hybrid");
     assert_eq!(found["sessions"][0]["session_id"], "0199e4a5-5b78-78f2-b041-6b876f71fdab", "{found}");
     assert!(found["sessions"][0]["matches"][0]["text"].as_str().unwrap().contains("I turned the sign around"), "{found}");
+    assert!(home.found("flipped polarity").is_empty(), "nobody says a word of it");
     assert!(home.found("Kestrel polarity").is_empty(), "what is near it is not what was named");
     let scores = home.json(&["eval", &known_items()]);
     let strata = scores["strata"].as_array().unwrap();

@@ -32,14 +32,17 @@ const UNRELATED: [&str; 12] = [
 pub struct Cached {
     embedder: Arc<dyn Embedder>,
     cache: Arc<VectorCache>,
+    /// Of the texts above: whoever only asks does not read all that was ever embedded.
+    unrelated: Arc<VectorCache>,
     chance: Arc<OnceLock<f32>>,
 }
 
 impl Cached {
-    /// `directory` holds a file for each model, so going back to a model finds what it had computed.
+    /// `directory` holds a file for each model, and a small one for its scale, so going back to a model finds what it had computed.
     pub fn open(embedder: Arc<dyn Embedder>, directory: &Path) -> Result<Self, EmbedError> {
-        let cache = VectorCache::open(directory, embedder.model(), embedder.dimensions())?;
-        Ok(Self { embedder, cache: Arc::new(cache), chance: Arc::default() })
+        let open = |name: &str| VectorCache::open(directory, name, embedder.dimensions()).map(Arc::new);
+        let (cache, unrelated) = (open(embedder.model())?, open(&format!("{}.unrelated", embedder.model()))?);
+        Ok(Self { embedder, cache, unrelated, chance: Arc::default() })
     }
 
     pub fn model(&self) -> &str {
@@ -52,7 +55,11 @@ impl Cached {
 
     /// In order; none for a text in which the model knows no word. Blocks, and keeps what it has if it fails halfway.
     pub fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Option<Vec<f16>>>, EmbedError> {
-        let mut vectors = texts.iter().map(|text| self.cache.get(text)).collect::<Result<Vec<_>, _>>()?;
+        self.embed(&self.cache, texts)
+    }
+
+    fn embed(&self, cache: &VectorCache, texts: &[&str]) -> Result<Vec<Option<Vec<f16>>>, EmbedError> {
+        let mut vectors = texts.iter().map(|text| cache.get(text)).collect::<Result<Vec<_>, _>>()?;
         let missing = texts.iter().zip(&vectors).filter(|(_, vector)| vector.is_none());
         let mut missing: Vec<&str> = missing.map(|(text, _)| *text).collect();
         // Texts of one length fill a batch without padding.
@@ -60,7 +67,7 @@ impl Cached {
         missing.dedup();
         let mut computed = HashMap::new();
         for texts in missing.chunks(STORED_TOGETHER) {
-            computed.extend(self.compute(texts)?);
+            computed.extend(self.compute(cache, texts)?);
         }
         for (text, vector) in texts.iter().zip(&mut vectors) {
             if vector.is_none() {
@@ -81,7 +88,7 @@ impl Cached {
         if let Some(known) = self.chance.get() {
             return Ok(*known);
         }
-        let vectors: Vec<Vec<f16>> = self.embed_documents(&UNRELATED)?.into_iter().flatten().collect();
+        let vectors: Vec<Vec<f16>> = self.embed(&self.unrelated, &UNRELATED)?.into_iter().flatten().collect();
         let (mut sum, mut pairs) = (0.0, 0.0_f32);
         for (at, one) in vectors.iter().enumerate() {
             for two in &vectors[..at] {
@@ -93,12 +100,12 @@ impl Cached {
         Ok(*self.chance.get_or_init(|| unrelated + (1.0 - unrelated) * KINSHIP))
     }
 
-    fn compute<'a>(&self, texts: &[&'a str]) -> Result<Vec<(&'a str, Vec<f16>)>, EmbedError> {
+    fn compute<'a>(&self, cache: &VectorCache, texts: &[&'a str]) -> Result<Vec<(&'a str, Vec<f16>)>, EmbedError> {
         let vectors = self.embedder.embed(texts, Purpose::Document)?;
         let known = texts.iter().zip(&vectors).filter_map(|(text, vector)| Some((*text, short(vector.as_ref()?))));
         let known: Vec<_> = known.collect();
         let stored: Vec<_> = known.iter().map(|(text, vector)| (*text, &vector[..])).collect();
-        self.cache.put(&stored)?;
+        cache.put(&stored)?;
         Ok(known)
     }
 }

@@ -108,7 +108,9 @@ impl Log {
             if pieces.is_empty() {
                 return Err(ReadError::NotFound);
             }
-            let mut fetched = stream::iter(pieces).map(|piece| self.fetch_piece(piece)).buffered(FETCH_AHEAD);
+            // Every piece has a byte at least, so a small page needs few of them.
+            let ahead = FETCH_AHEAD.min(limit.max(1));
+            let mut fetched = stream::iter(pieces).map(|piece| self.fetch_piece(piece)).buffered(ahead);
             while let Some((piece, records)) = fetched.try_next().await? {
                 for record in records.iter() {
                     self.take(&mut page, &piece, record).await?;

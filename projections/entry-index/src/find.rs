@@ -47,7 +47,7 @@ pub(crate) fn find(
         let Some((inside, terms)) = table.entries(house) else { continue };
         let wanted = Some(filter::docs(view, segment, query.as_ref())?);
         let (inverted, norms) = (segment.inverted_index(view.fields.text)?, segment.get_fieldnorms_reader(view.fields.text)?);
-        lots.push(Lot { inverted, norms, inside, wanted });
+        lots.push(Lot { inverted, norms, inside, wanted, words: &table.words });
         segments.push((segment, table));
         length += terms;
     }

@@ -3,15 +3,15 @@
 use tantivy::BitSet;
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::index::InvertedIndexReader;
-use tantivy::postings::{Postings, TermInfo};
+use tantivy::postings::Postings;
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocSet, TERMINATED, Term};
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::IndexError;
 use crate::question::{Question, Shape, Word};
+use crate::vocabulary;
 
 /// Weights are counted in hundredths, so that sums do not depend on their order.
 const WHOLE: u32 = 100;
@@ -19,12 +19,12 @@ const FRAGMENT: u32 = 80;
 /// One is the other with something behind it.
 const LONGER: u32 = 50;
 const FORM: u32 = 30;
-/// Forms of one word that are looked at, the most frequent first.
-const MOST_FORMS: usize = 16;
 /// A word this long may be part of a longer one, or have other forms.
-const SHORTEST: usize = 4;
+pub(crate) const SHORTEST: usize = 4;
 /// Words of a question that are looked for inside of others: each time all words there are have to be looked at.
 const MOST_WALKS: usize = 4;
+/// Words that are named in the place of one that nobody says.
+const MOST_ALIKE: usize = 3;
 
 /// One segment as a question sees it.
 pub(crate) struct Lot<'a> {
@@ -34,18 +34,32 @@ pub(crate) struct Lot<'a> {
     pub inside: &'a BitSet,
     /// What may be found of it.
     pub wanted: Option<BitSet>,
+    /// The words of the segment, once somebody asked for them.
+    pub words: &'a OnceLock<String>,
 }
 
 impl Lot<'_> {
     /// Documents of the house that say a word.
-    fn said(&self, term: &TermInfo) -> Result<u64, IndexError> {
-        let mut postings = self.inverted.read_postings_from_terminfo(term, IndexRecordOption::Basic)?;
+    pub fn said(&self, word: &str) -> Result<u64, IndexError> {
+        let Some(term) = self.inverted.terms().get(word)? else { return Ok(0) };
+        let mut postings = self.inverted.read_postings_from_terminfo(&term, IndexRecordOption::Basic)?;
         let mut said = 0;
         while postings.doc() != TERMINATED {
             said += u64::from(self.inside.contains(postings.doc()));
             postings.advance();
         }
         Ok(said)
+    }
+
+    /// All words of the segment, whoever says them, each on a line.
+    pub fn words(&self) -> Result<&str, IndexError> {
+        match self.words.get() {
+            Some(words) => Ok(words),
+            None => {
+                let words = vocabulary::lines(self.inverted.terms().stream()?);
+                Ok(self.words.get_or_init(|| words))
+            }
+        }
     }
 
     pub fn may(&self, doc: u32) -> bool {
@@ -121,7 +135,7 @@ fn group(lots: &[Lot<'_>], field: Field, word: Word, factor: f32) -> Result<Grou
     let mut forms = vec![(word.term.clone(), WHOLE)];
     if matches!(word.shape, Shape::Plain | Shape::Capital) && word.is_long() {
         let weight = |form: &str| if form.starts_with(&word.term) || word.term.starts_with(form) { LONGER } else { FORM };
-        forms.extend(forms_of(lots, &word.term)?.into_iter().map(|form| (form.clone(), weight(&form))));
+        forms.extend(vocabulary::forms(lots, &word.term)?.into_iter().map(|form| (form.clone(), weight(&form))));
     }
     let mut group = Group::new(word, factor, forms);
     group.look(lots, field)?;
@@ -150,21 +164,23 @@ impl Group {
     }
 
     fn look_within(&mut self, lots: &[Lot<'_>], field: Field) -> Result<(), IndexError> {
-        self.forms.extend(containing(lots, &self.word.term)?.into_iter().map(|form| (form, FRAGMENT)));
+        self.forms.extend(vocabulary::containing(lots, &self.word.term)?.into_iter().map(|form| (form, FRAGMENT)));
         self.look(lots, field)
     }
 
     fn look(&mut self, lots: &[Lot<'_>], field: Field) -> Result<(), IndexError> {
         (self.frequency, self.exactly, self.surely, self.hits) = (0, 0, 0, Vec::new());
+        let mut heard = vec![false; self.forms.len()];
         for lot in lots {
             let mut hits: Vec<(u32, u32)> = Vec::new();
             let mut said: Vec<u32> = Vec::new();
-            for (form, weight) in &self.forms {
+            for ((form, weight), heard) in self.forms.iter().zip(&mut heard) {
                 let term = Term::from_field_text(field, form);
                 let Some(mut postings) = lot.inverted.read_postings(&term, IndexRecordOption::WithFreqs)? else { continue };
                 while postings.doc() != TERMINATED {
                     let doc = postings.doc();
                     if lot.inside.contains(doc) {
+                        *heard = true;
                         // Without a filter what is said is what is found.
                         if lot.wanted.is_some() {
                             said.push(doc);
@@ -192,114 +208,28 @@ impl Group {
             self.frequency += if lot.wanted.is_some() { said.len() } else { hits.len() } as u64;
             self.hits.push(hits);
         }
+        // What only other houses say is not told of, nor looked for again; the word itself is.
+        let mut heard = heard.into_iter().enumerate().map(|(form, heard)| heard || form == 0);
+        self.forms.retain(|_| heard.next().unwrap_or_default());
         Ok(())
     }
 }
 
-/// Words that begin alike and end a little differently are forms of one word in most languages, as prefixes are of few.
-fn is_form(word: &str, other: &str) -> bool {
-    let (long, short) = (word.chars().count().max(other.chars().count()), word.chars().count().min(other.chars().count()));
-    let common = word.chars().zip(other.chars()).take_while(|(one, two)| one == two).count();
-    other != word
-        && common >= SHORTEST
-        && common * 10 >= long * 7
-        && short + 1 >= common
-        && other.chars().all(char::is_alphabetic)
-}
-
-fn forms_of(lots: &[Lot<'_>], word: &str) -> Result<Vec<String>, IndexError> {
-    let stem: String = word.chars().take((word.chars().count() * 7).div_ceil(10).max(SHORTEST)).collect();
-    vocabulary(lots, Some(&stem), |term| is_form(word, term))
-}
-
-fn containing(lots: &[Lot<'_>], word: &str) -> Result<Vec<String>, IndexError> {
-    vocabulary(lots, None, |term| term.len() > word.len() && term.contains(word))
-}
-
-/// The words of the house that fit, the most frequent first.
-fn vocabulary(lots: &[Lot<'_>], prefix: Option<&str>, fits: impl Fn(&str) -> bool) -> Result<Vec<String>, IndexError> {
-    let mut found: BTreeMap<String, u64> = BTreeMap::new();
-    for lot in lots {
-        let range = lot.inverted.terms().range();
-        let mut terms = prefix.map_or_else(|| lot.inverted.terms().range(), |prefix| range.ge(prefix)).into_stream()?;
-        while terms.advance() {
-            let Ok(term) = std::str::from_utf8(terms.key()) else { continue };
-            if prefix.is_some_and(|prefix| !term.starts_with(prefix)) {
-                break;
-            }
-            if fits(term) {
-                let said = lot.said(terms.value())?;
-                if said > 0 {
-                    *found.entry(term.to_owned()).or_default() += said;
-                }
-            }
-        }
-    }
-    let mut found: Vec<(String, u64)> = found.into_iter().collect();
-    found.sort_by(|one, two| two.1.cmp(&one.1).then_with(|| one.0.cmp(&two.0)));
-    Ok(found.into_iter().take(MOST_FORMS).map(|(term, _)| term).collect())
-}
-
-/// Words of the house that differ from one that nobody says by a letter or two, the most frequent first.
+/// Words that may be found and differ from one that nobody says by a letter or two, the most frequent first.
 pub(crate) fn alike(lots: &[Lot<'_>], field: Field, word: &str) -> Result<Vec<String>, IndexError> {
-    let length = word.chars().count();
-    if length < SHORTEST {
+    let mut said: Vec<(u64, String)> = Vec::new();
+    if word.chars().count() < SHORTEST {
         return Ok(Vec::new());
     }
-    let most = if length >= 8 { 2 } else { 1 };
-    let near = vocabulary(lots, None, |term| {
-        term.chars().count().abs_diff(length) <= most
-            && !term.starts_with(|c: char| c.is_ascii_digit())
-            && within(word, term, most)
-    })?;
-    let mut said = Vec::new();
-    for term in near.into_iter().take(MOST_FORMS) {
+    for term in vocabulary::alike(lots, field, word)? {
         let word = Word { term, parts: Vec::new(), shape: Shape::Name, capital: false, opens: false, chunk: 0 };
         let itself = vec![(word.term.clone(), WHOLE)];
         let mut group = Group::new(word, 1.0, itself);
         group.look(lots, field)?;
         if group.hits.iter().any(|hits| !hits.is_empty()) {
-            said.push(group.word.term);
+            said.push((group.frequency, group.word.term));
         }
     }
-    said.truncate(3);
-    Ok(said)
-}
-
-/// Whether two words are at most so many letters apart.
-fn within(one: &str, two: &str, most: usize) -> bool {
-    let two: Vec<char> = two.chars().collect();
-    let mut row: Vec<usize> = (0..=two.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in two.iter().enumerate() {
-            let next = (row[j + 1] + 1).min(row[j] + 1).min(diagonal + usize::from(a != *b));
-            diagonal = row[j + 1];
-            row[j + 1] = next;
-        }
-    }
-    row[two.len()] <= most
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn endings_make_forms_and_other_words_do_not() {
-        for (one, two) in [("delete", "deleted"), ("commit", "commits"), ("hooks", "hook"), ("fermentation", "fermentations")] {
-            assert!(is_form(one, two), "{one} {two}");
-        }
-        for (one, two) in [("commit", "comment"), ("state", "static"), ("test", "testament"), ("read", "read2")] {
-            assert!(!is_form(one, two), "{one} {two}");
-        }
-    }
-
-    #[test]
-    fn letters_apart_are_counted() {
-        assert!(within("morvane", "morvana", 1));
-        assert!(!within("candle", "cradle", 1));
-        assert!(within("recieve", "receive", 2));
-    }
+    said.sort_by(|one, two| two.0.cmp(&one.0).then_with(|| one.1.cmp(&two.1)));
+    Ok(said.into_iter().take(MOST_ALIKE).map(|(_, term)| term).collect())
 }

@@ -19,6 +19,7 @@ mod sink;
 mod snippet;
 mod sums;
 mod view;
+mod vocabulary;
 
 pub use copies::EntryIndex;
 pub use documents::entry_text;

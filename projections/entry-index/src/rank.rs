@@ -20,7 +20,7 @@ const B: f32 = 0.75;
 const BEST: f32 = 0.8;
 /// A word that more than this share of all messages say tells nothing, whatever its language.
 const COMMON: f64 = 0.2;
-const FEW_MESSAGES: u64 = 100;
+pub(crate) const FEW_MESSAGES: u64 = 100;
 /// A word that one of so many messages says, and not only a few, is one that everybody here uses.
 const EVERYDAY: u64 = 50;
 const FEWEST: u64 = 3;
@@ -147,7 +147,7 @@ fn lots<'a>(asked: &Asked<'a>, sessions: &Sessions) -> Result<Lots<'a>, IndexErr
             plan = filter::told(query.as_deref());
         }
         let (inverted, norms) = (segment.inverted_index(field)?, segment.get_fieldnorms_reader(field)?);
-        lots.push(Lot { inverted, norms, inside, wanted });
+        lots.push(Lot { inverted, norms, inside, wanted, words: &table.words });
         numbers.push(number);
     }
     Ok((lots, numbers, plan))

@@ -10,7 +10,7 @@ use tantivy::schema::Field;
 use crate::error::IndexError;
 use crate::groups::{self, Group, Lot};
 use crate::question::{Literal, Question, Shape};
-use crate::rank::{Said, SessionFit};
+use crate::rank::{FEW_MESSAGES, Said, SessionFit};
 use crate::view::Sessions;
 
 /// Of a question this long, in words that tell something, every one has to be said.
@@ -49,7 +49,7 @@ pub enum Verdict {
     Answer { trust: f32 },
     /// They are not, but something else may mean the same: in these sessions, if the question has names, because they say them.
     Thin { why: String, named: Option<BTreeSet<String>> },
-    /// It names what was never talked about.
+    /// It names what was never talked about, or has no word that anybody says.
     Never { why: String },
 }
 
@@ -157,8 +157,9 @@ pub(crate) fn verdict(evidence: &Evidence<'_>, sessions: &Sessions, fits: &[Sess
     if own.is_empty() {
         return evidence.thin(&[], sessions);
     }
-    // A word by itself that nobody says means nothing else.
-    if let ([_], [group]) = (own.as_slice(), unsaid.as_slice()) {
+    // A word by itself that nobody says means nothing else; nor do several of which a house that talks much says none in any form.
+    let unheard = sessions.messages >= FEW_MESSAGES && !own.iter().any(|group| group.is_known());
+    if let (Some(group), true) = (unsaid.first(), unheard || own.len() == 1) {
         return evidence.never(group);
     }
     let said = evidence.said_literals();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use events::HouseId;
 use parking_lot::Mutex;
@@ -40,6 +40,8 @@ pub(crate) struct Table {
     /// The number of the stream of each document.
     streams: Vec<u64>,
     houses: BTreeMap<String, House>,
+    /// All its words, each on a line, once somebody looked for a piece of one.
+    pub words: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -186,7 +188,7 @@ impl Table {
             let house = House::read(segment, fields, &streams, &name)?;
             houses.insert(name, house);
         }
-        Ok(Self { streams, houses })
+        Ok(Self { streams, houses, words: OnceLock::new() })
     }
 
     pub fn stream(&self, doc: u32) -> u64 {

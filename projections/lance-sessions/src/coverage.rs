@@ -168,6 +168,8 @@ async fn any(messages: &Dataset, model: &str) -> Result<bool, DatasetError> {
     let mut scanner = scan(messages);
     let filter = format!("{MODEL} = {} and {VECTOR} is not null", literal(model));
     scanner.filter(&filter).map_err(fault)?.project(&[MODEL]).map_err(fault)?.limit(Some(1), None).map_err(fault)?;
+    // The first rows mostly tell: few are read ahead.
+    scanner.batch_size(1_024).fragment_readahead(1);
     let mut batches = scanner.try_into_stream().await.map_err(fault)?;
     while let Some(batch) = batches.try_next().await.map_err(fault)? {
         if batch.num_rows() > 0 {

@@ -29,12 +29,17 @@ use crate::schema::{Index, Table};
 use crate::substrate::{Substrate, scan, told};
 use crate::vectors::{MODEL, VECTOR, width_of};
 
-/// Fragments of fewer rows are made one with others of their tier. Larger ones than the last are never written again.
+/// Fragments of fewer rows are made one with others of their tier. Larger ones than the last are never written again,
+/// but for messages that are `TOGETHER`.
 const TIERS: [usize; 2] = [512, 16_384];
 /// Nor are larger files, unless they hold next to nothing.
 const LARGE: u64 = 1 << 20;
 /// So many of a tier may stand beside each other.
 const MANY: usize = 32;
+/// With an index of vectors single rows are read from all over a table, and every fragment costs a file or two to be opened: past so many
+/// they are made one up to so many rows.
+const SCATTERED: usize = 32;
+const TOGETHER: usize = 131_072;
 /// Segments of an index that are looked through one after the other.
 const SEGMENTS: usize = 8;
 /// Some rows are large; this many of them are held when fragments are made one.
@@ -99,6 +104,11 @@ fn due(dataset: &Dataset) -> Option<usize> {
     tiers.into_iter().find(|tier| fragments.iter().filter(|fragment| rows(fragment) < *tier).count() > MANY)
 }
 
+fn is_scattered(messages: &Dataset) -> bool {
+    let small = |fragment: &&Fragment| fragment.physical_rows.unwrap_or_default() < TOGETHER;
+    messages.fragments().iter().filter(small).count() > SCATTERED
+}
+
 /// After every write; mostly it does nothing.
 pub(crate) async fn routine(substrate: &Substrate, dataset: Dataset, table: Table) {
     if due(&dataset).is_none() {
@@ -121,28 +131,37 @@ async fn keep_up(substrate: &Substrate, mut dataset: Dataset, table: Table, why:
     if everything || due(&dataset).is_some() || lacking(&dataset, table).await.map_err(fault)? >= LACKING {
         fold(&mut dataset, table).await.map_err(fault)?;
     }
-    if table == Table::Messages && why != Occasion::Write {
-        index_vectors(&mut dataset, substrate.making().indexed_from).await.map_err(fault)?;
-    }
     while let Some(rows) = due(&dataset) {
         let fragments = dataset.count_fragments();
-        let options = CompactionOptions {
-            target_rows_per_fragment: rows,
-            num_threads: Some(1),
-            batch_size: Some(ROWS_AT_A_TIME),
-            io_buffer_size: Some(READ_AHEAD),
-            ..CompactionOptions::default()
-        };
-        compact_files(&mut dataset, options, None).await.map_err(fault)?;
+        make_one(&mut dataset, rows).await.map_err(fault)?;
         if dataset.count_fragments() == fragments {
             break;
         }
+    }
+    let indexed_from = substrate.making().indexed_from;
+    if table == Table::Messages && why != Occasion::Write && is_for_an_index(&dataset, indexed_from).await.map_err(fault)? {
+        if is_scattered(&dataset) {
+            make_one(&mut dataset, TOGETHER).await.map_err(fault)?;
+        }
+        index_vectors(&mut dataset).await.map_err(fault)?;
     }
     if dataset.version_id() != before {
         files::sync_all(substrate.directory()).await?;
         dataset.cleanup_old_versions(KEPT, None, Some(false)).await.map_err(fault)?;
     }
     Ok(())
+}
+
+/// Fragments of fewer rows, where they stand beside each other.
+async fn make_one(dataset: &mut Dataset, rows: usize) -> Result<(), lance::Error> {
+    let options = CompactionOptions {
+        target_rows_per_fragment: rows,
+        num_threads: Some(1),
+        batch_size: Some(ROWS_AT_A_TIME),
+        io_buffer_size: Some(READ_AHEAD),
+        ..CompactionOptions::default()
+    };
+    compact_files(dataset, options, None).await.map(drop)
 }
 
 fn index_name(column: &str) -> String {
@@ -195,19 +214,32 @@ async fn catch_up(dataset: &mut Dataset, name: String, (pieces, covered): (usize
     dataset.optimize_indices(&fold.index_names(vec![name])).await
 }
 
-/// Makes the index of vectors when there are enough, which takes a while; it is folded like the others. Its centres are in the space of
-/// one model, so there is none of vectors of several.
-async fn index_vectors(messages: &mut Dataset, from: u64) -> Result<(), lance::Error> {
-    let name = index_name(VECTOR);
-    if (messages.count_rows(None).await? as u64) < from || segments(messages).await?.contains_key(&name) {
-        return Ok(());
+/// Whether there is an index of vectors, or are enough vectors for one. Its centres are in the space of one model, so there is none of
+/// vectors of several.
+async fn is_for_an_index(messages: &Dataset, from: u64) -> Result<bool, lance::Error> {
+    if segments(messages).await?.contains_key(&index_name(VECTOR)) {
+        return Ok(true);
     }
-    let vectors = messages.count_rows(Some(format!("{VECTOR} is not null"))).await?;
+    if (messages.count_rows(None).await? as u64) < from {
+        return Ok(false);
+    }
+    let vectors = count_vectors(messages).await?;
     let can_be = vectors > 0 && width_of(messages).is_ok_and(|width| width.is_multiple_of(BITS_OF_A_BYTE));
-    if !can_be || (vectors as u64) < from || !are_of_one_model(messages).await? {
+    Ok(can_be && vectors as u64 >= from && are_of_one_model(messages).await?)
+}
+
+async fn count_vectors(messages: &Dataset) -> Result<usize, lance::Error> {
+    messages.count_rows(Some(format!("{VECTOR} is not null"))).await
+}
+
+/// Takes a while; it is folded like the others.
+async fn index_vectors(messages: &mut Dataset) -> Result<(), lance::Error> {
+    let name = index_name(VECTOR);
+    if segments(messages).await?.contains_key(&name) {
         return Ok(());
     }
-    let params = VectorIndexParams::ivf_rq((vectors / ROWS_OF_A_PART).max(1), BITS, "cosine".try_into()?);
+    let parts = (count_vectors(messages).await? / ROWS_OF_A_PART).max(1);
+    let params = VectorIndexParams::ivf_rq(parts, BITS, "cosine".try_into()?);
     messages.create_index(&[VECTOR], IndexType::Vector, Some(name), &params, true).await?;
     Ok(())
 }

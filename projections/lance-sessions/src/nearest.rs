@@ -2,7 +2,7 @@
 
 use arrow::array::Float16Array;
 use events::HouseId;
-use events::session::{MessageId, Role, SessionId, Timestamp};
+use events::session::SessionId;
 use futures::future::BoxFuture;
 use lance::Dataset;
 use lance::dataset::scanner::Scanner;
@@ -16,7 +16,8 @@ use crate::schema::Table;
 use crate::substrate::scan;
 use crate::vectors::{self, F16, MODEL, VECTOR};
 
-const COLUMNS: [&str; 8] = ["session_id", "id", "seq", "timestamp", "role", "source_agent", "project", "_distance"];
+/// Where they stand and what is compared, in one go: single rows are slow to read.
+const COLUMNS: [&str; 4] = ["session_id", "seq", VECTOR, "_distance"];
 
 /// How hard an index is searched. Where there is none every vector is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { nprobes: 16, refine: 5 }
+        Self { nprobes: 16, refine: 3 }
     }
 }
 
@@ -37,13 +38,8 @@ impl Default for Tuning {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Near {
     pub session_id: SessionId,
-    pub message_id: MessageId,
     /// Its place in the session.
     pub seq: u64,
-    pub timestamp: Timestamp,
-    pub role: Role,
-    pub source_agent: String,
-    pub project: String,
     /// The cosine of the angle between the two: one is the same direction.
     pub similarity: f32,
 }
@@ -61,8 +57,12 @@ impl Datasets {
         tuning: Tuning,
     ) -> Result<Vec<Near>, DatasetError> {
         let Some(scanner) = self.near(house, query, model, filter, k, tuning).await? else { return Ok(Vec::new()) };
-        let found: BoxFuture<'_, _> = Box::pin(collect(&scanner, near));
+        let query: Vec<f32> = query.iter().map(|number| number.to_f32()).collect();
+        let found: BoxFuture<'_, _> = Box::pin(collect(&scanner, |columns, row| near(&query, columns, row)));
         let mut found: Vec<_> = found.await?.into_iter().filter(|it| it.similarity.is_finite()).collect();
+        // An index knows distances about; those that are equal stay in the order of the log.
+        found.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
+        found.truncate(k);
         found.sort_by(|a, b| {
             b.similarity.total_cmp(&a.similarity).then_with(|| (&a.session_id, a.seq).cmp(&(&b.session_id, b.seq)))
         });
@@ -122,21 +122,22 @@ impl Datasets {
 /// Rows without a vector have no distance, and Lance leaves those out.
 fn looking(messages: &Dataset, query: &[F16], filter: &str, k: usize, tuning: Tuning) -> Result<Scanner, lance::Error> {
     let mut scanner = scan(messages);
-    scanner.filter(filter)?.nearest(VECTOR, &Float16Array::from(query.to_vec()), k)?;
-    scanner.distance_metric("cosine".try_into()?).minimum_nprobes(tuning.nprobes.max(1)).refine(tuning.refine.max(1));
+    let candidates = k.saturating_mul(tuning.refine.max(1) as usize);
+    scanner.filter(filter)?.nearest(VECTOR, &Float16Array::from(query.to_vec()), candidates)?;
+    scanner.distance_metric("cosine".try_into()?).minimum_nprobes(tuning.nprobes.max(1));
     scanner.project(&COLUMNS)?;
     Ok(scanner)
 }
 
-fn near(columns: &Columns, row: usize) -> Result<Near, DatasetError> {
+fn near(query: &[f32], columns: &Columns, row: usize) -> Result<Near, DatasetError> {
     Ok(Near {
         session_id: columns.parsed("session_id", row)?,
-        message_id: columns.parsed("id", row)?,
         seq: columns.number("seq", row)?,
-        timestamp: columns.moment("timestamp", row)?,
-        role: columns.decoded("role", row)?,
-        source_agent: columns.required("source_agent", row)?,
-        project: columns.required("project", row)?,
-        similarity: 1.0 - columns.distance(row)?,
+        similarity: cosine(query, &columns.vector(VECTOR, row)?),
     })
+}
+
+fn cosine(one: &[f32], two: &[f32]) -> f32 {
+    let product = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    product(one, two) / (product(one, one) * product(two, two)).sqrt()
 }

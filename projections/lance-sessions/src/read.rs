@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Float32Type, TimestampMicrosecondType, UInt64Type};
+use arrow::datatypes::{Float16Type, TimestampMicrosecondType, UInt64Type};
 use events::session::{MessageId, Options, Provenance, Role, Session, SessionId, Timestamp};
 use events::{HouseId, Json};
 use futures::TryStreamExt;
@@ -114,9 +114,12 @@ impl Columns {
         numbers.map(|numbers| numbers.value(row)).ok_or_else(|| damaged(&format!("{name} is no number")))
     }
 
-    pub fn distance(&self, row: usize) -> Result<f32, Fault> {
-        let distances = self.column("_distance")?.as_primitive_opt::<Float32Type>();
-        distances.map(|distances| distances.value(row)).ok_or_else(|| damaged(&"_distance is no number"))
+    pub fn vector(&self, name: &str, row: usize) -> Result<Vec<f32>, Fault> {
+        let vectors = self.column(name)?.as_fixed_size_list_opt();
+        let vector = vectors.filter(|vectors| vectors.is_valid(row)).map(|vectors| vectors.value(row));
+        let numbers = vector.as_ref().and_then(|vector| vector.as_primitive_opt::<Float16Type>());
+        let numbers = numbers.ok_or_else(|| damaged(&format!("{name} is no vector")))?;
+        Ok(numbers.values().iter().map(|number| number.to_f32()).collect())
     }
 
     pub fn moment(&self, name: &str, row: usize) -> Result<Timestamp, Fault> {

@@ -9,6 +9,7 @@ use futures::future::{join_all, try_join_all};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::found;
 use super::http1::{Connection, SMALL};
 use super::machine;
 use super::process::address_of;
@@ -38,6 +39,8 @@ const TEXT: usize = 200;
 const COMMAND_LIMIT: f64 = 2.0;
 /// Within so many milliseconds a query shows what was written before it, at p99.
 const QUERY_LIMIT: f64 = 50.0;
+/// Within so many milliseconds every entry is found by its words.
+const FOUND_LIMIT: f64 = 1_000.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
@@ -66,7 +69,7 @@ struct Crowd {
 }
 
 #[derive(Clone)]
-struct Target {
+pub(super) struct Target {
     address: SocketAddr,
     token: String,
 }
@@ -75,7 +78,7 @@ pub(super) async fn measure(options: &Options) -> Result<()> {
     machine::raise_open_file_limit();
     let server = tokio::task::spawn_blocking(|| ArbeServer::platform(&[])).await??;
     let target = Target { address: address_of(server.url())?, token: server.data("owner-token")? };
-    let threads = target.furnish(options.threads).await?;
+    let (house, threads) = target.furnish(options.threads).await?;
     let period = Duration::from_secs(options.seconds);
     let mut acts = [Samples::default(), Samples::default(), Samples::default()];
     let crowds = [
@@ -94,6 +97,8 @@ pub(super) async fn measure(options: &Options) -> Result<()> {
             samples.absorb(target.look(&threads, crowd, period).await?);
         }
     }
+    machine::settle().await;
+    let (found, rate) = found::measure(&target, &house, &threads, period * options.rounds as u32).await?;
     let took = period.as_secs_f64() * options.rounds as f64;
     let mut out = stdout();
     writeln!(
@@ -127,6 +132,16 @@ pub(super) async fn measure(options: &Options) -> Result<()> {
             slow.push(format!("a query takes {p99:.2} ms at p99 with {}, more than {QUERY_LIMIT}", name.trim()));
         }
     }
+    let (asked, found) = (found.len(), found.sorted());
+    let [p50, p99, worst] = [0.5, 0.99, 1.0].map(|part| found.milliseconds(part));
+    writeln!(out, "GET /api/search after an entry, while {rate:.0} others come every second")?;
+    writeln!(out, "{:<44} {p50:>8.2} {p99:>8.2}           at worst {worst:.2} ms", format!("  {asked} looked for and found"))?;
+    if rate < 0.95 * found::RATE as f64 {
+        slow.push(format!("only {rate:.0} entries came every second, and not {}", found::RATE));
+    }
+    if worst.is_nan() || worst > FOUND_LIMIT {
+        slow.push(format!("an entry is found after {worst:.0} ms, more than {FOUND_LIMIT}"));
+    }
     ensure!(slow.is_empty(), "{}", slow.join("\n"));
     Ok(())
 }
@@ -139,7 +154,8 @@ fn row(out: &mut impl Write, name: &str, sorted: &Sorted, rate: f64, ratio: Opti
 }
 
 impl Target {
-    async fn furnish(&self, threads: usize) -> Result<Vec<String>> {
+    /// A house, and threads in it.
+    async fn furnish(&self, threads: usize) -> Result<(String, Vec<String>)> {
         let mut client = Client::open(self, String::new()).await?;
         let (_, house) = client.call("POST", "/api/houses", &json!({ "name": "race" })).await?;
         let mut ids = Vec::with_capacity(threads);
@@ -149,7 +165,8 @@ impl Target {
             client.exchange("PUT", &format!("/v1/stream/{id}"), "").await?;
             ids.push(id);
         }
-        Ok(ids)
+        let house = house["house_id"].as_str().context("a house")?.to_owned();
+        Ok((house, ids))
     }
 
     async fn clients(&self, threads: &[String]) -> Result<Vec<Client>> {
@@ -190,15 +207,15 @@ async fn collect(tasks: impl Iterator<Item = tokio::task::JoinHandle<Result<Samp
     Ok(all)
 }
 
-struct Client {
+pub(super) struct Client {
     connection: Connection,
     token: String,
-    thread: String,
+    pub(super) thread: String,
     count: u64,
 }
 
 impl Client {
-    async fn open(target: &Target, thread: String) -> Result<Self> {
+    pub(super) async fn open(target: &Target, thread: String) -> Result<Self> {
         let connection = Connection::open(target.address, SMALL).await?;
         Ok(Self { connection, token: format!("Bearer {}", target.token), thread, count: 0 })
     }
@@ -217,7 +234,7 @@ impl Client {
         Ok((took, answer))
     }
 
-    async fn call(&mut self, method: &str, path: &str, body: &Value) -> Result<(Duration, Value)> {
+    pub(super) async fn call(&mut self, method: &str, path: &str, body: &Value) -> Result<(Duration, Value)> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let (took, answer) = self.exchange(method, path, &body).await?;
         Ok((took, serde_json::from_slice(&answer)?))

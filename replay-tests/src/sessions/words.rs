@@ -8,10 +8,10 @@ const SYLLABLES: [&str; 24] = [
 
 /// The same seed says the same.
 #[derive(Clone, Debug)]
-pub(super) struct Words(u64);
+pub(crate) struct Words(u64);
 
 impl Words {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -35,7 +35,7 @@ impl Words {
     }
 
     /// About `count` words, with a line's end here and there.
-    pub(super) fn text(&mut self, count: u64) -> String {
+    pub(crate) fn text(&mut self, count: u64) -> String {
         let count = count / 2 + self.below(count) + 1;
         let mut text = String::new();
         for at in 0..count {

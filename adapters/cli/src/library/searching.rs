@@ -10,13 +10,20 @@ use super::{Library, reading, stages};
 use crate::args::{Find, Search};
 use crate::config::Config;
 use crate::output::{self, Usage};
-use crate::seeker::{self, Seeker};
+use crate::seeker::{self, Model, Seeker};
 use crate::{datasets, exit};
 
 /// Opens what is searched, and brings it up to the log.
 pub(crate) async fn seeker(library: &Library, config: &Config) -> anyhow::Result<(Seeker, Option<anyhow::Error>)> {
+    seeker_with(library, config, seeker::model(config).await?).await
+}
+
+async fn seeker_with(
+    library: &Library,
+    config: &Config,
+    model: Option<Model>,
+) -> anyhow::Result<(Seeker, Option<anyhow::Error>)> {
     let index = seeker::open(config, &library.log)?;
-    let model = seeker::model(config).await?;
     let datasets = datasets::open_with(config, &library.log, model.as_ref())?;
     let mut late = stages::follow_index(library, &index).await.err();
     if model.is_some() {
@@ -45,8 +52,8 @@ pub(super) async fn search(args: Search, config: &Config, json: bool) -> anyhow:
         limit: Some(args.limit),
         min_position: None,
     };
-    let library = Library::open(config, args.house.as_deref()).await?;
-    let (seeker, late) = seeker(&library, config).await?;
+    let (library, embedder) = tokio::try_join!(Library::open(config, args.house.as_deref()), seeker::embedder(config))?;
+    let (seeker, late) = seeker_with(&library, config, seeker::kept(embedder, config)?).await?;
     let refused = |error| reading::refused(error, late.as_ref());
     let code = if args.explain {
         let explained = library::explain(&seeker, &library.house, request).await;

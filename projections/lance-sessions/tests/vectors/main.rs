@@ -142,7 +142,8 @@ async fn holds_before_ranking(column: &str, far: Place<'_>, filter: Filter) {
     assert!(looked_up.contains(&format!("{column}_idx")) && looked_up.contains("embedding_model_idx"), "{plan}");
     assert_eq!(site.near(&source, "alpha", &filter, 5).await, found);
     let query = direction("alpha", 256).unwrap();
-    let analysis = site.datasets.nearest_analysis(&house(), &query, "fake-a", &filter, 5, Tuning::default()).await.unwrap();
+    let tuning = Tuning { refine: 1, ..Tuning::default() };
+    let analysis = site.datasets.nearest_analysis(&house(), &query, "fake-a", &filter, 5, tuning).await.unwrap();
     assert!(analysis.contains("output_rows=5"), "{analysis}");
 }
 

@@ -181,6 +181,7 @@ pub fn numbered(words: &str, count: u64) -> Vec<String> {
     (0..count).map(|n| format!("{words} {n}")).collect()
 }
 
+/// The first message of a session comes after the session itself.
 pub fn ids(found: &[Near]) -> Vec<String> {
-    found.iter().map(|it| format!("{} {}", it.session_id, it.message_id)).collect()
+    found.iter().map(|it| format!("{} m{}", it.session_id, it.seq - 1)).collect()
 }

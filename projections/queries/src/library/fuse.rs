@@ -176,7 +176,7 @@ pub(super) fn fuse(verdict: &Verdict, sessions: Vec<SessionFit>, meaning: Meanin
     candidates
 }
 
-/// After the texts were read: what is there as typed comes first, and of what fits about as well the latest.
+/// After the best message of each was read: where it is as typed comes first, and of what fits about as well the latest.
 pub(super) fn settle(candidates: &mut [Candidate], verdict: &Verdict) {
     if let Verdict::Answer { trust } = verdict {
         let typed = TYPED * f64::from(*trust);

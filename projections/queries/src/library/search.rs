@@ -15,8 +15,8 @@ use super::{PartSummary, PondError};
 /// Sessions that each retriever proposes.
 const POOL: usize = 50;
 /// Messages that the vector retriever proposes: several may be of one session.
-const POOL_OF_MESSAGES: usize = 400;
-/// Sessions of which the texts are looked at before the last order is made, if no more are asked for.
+const POOL_OF_MESSAGES: usize = 200;
+/// Sessions of which the best message is looked at before the last order is made, if no more are asked for.
 const LOOKED_AT: usize = 20;
 /// Bytes of a text that are told as they are; of a longer one its beginning and what stands around the words.
 const SMALL: usize = 1_200;
@@ -124,9 +124,12 @@ pub async fn search_by(
     arms: Arms,
 ) -> Result<SearchResponse, PondError> {
     let (asked, limit) = Asked::new(request)?;
-    let outcome = asked.run(finder, house, arms, limit).await?;
+    let mut outcome = asked.run(finder, house, arms, limit).await?;
+    outcome.candidates.retain(|it| asked.min_score.is_none_or(|min| it.score >= min));
+    outcome.candidates.truncate(limit);
+    read(finder, &mut outcome.candidates, usize::MAX).await?;
     let mut sessions = Vec::new();
-    for candidate in outcome.candidates.iter().filter(|it| asked.min_score.is_none_or(|min| it.score >= min)).take(limit) {
+    for candidate in &outcome.candidates {
         sessions.extend(asked.hit(finder, candidate)?);
     }
     let hints = asked.hints(&outcome, &sessions);
@@ -243,14 +246,10 @@ impl Asked {
         Ok(Outcome { mode, verdict, candidates, keyword_plan: plan, unmeant })
     }
 
-    /// Reads what they say.
+    /// Reads the best message of each, and how much of the question stands there as it was typed.
     async fn look(&self, finder: &dyn Finder, candidates: &mut [Candidate]) -> Result<(), PondError> {
-        let places: Vec<Place> = candidates.iter().flat_map(|it| it.places.iter().cloned()).collect();
-        let mut said = finder.said(&places).await?.into_iter();
+        read(finder, candidates, 1).await?;
         for candidate in candidates.iter_mut() {
-            for _ in 0..candidate.places.len() {
-                candidate.said.push(said.next().flatten());
-            }
             let texts = candidate.said.iter().flatten().filter_map(search_text);
             candidate.phrase = texts.map(|text| self.phrase.share(&text)).fold(0.0, f64::max);
         }
@@ -317,6 +316,18 @@ impl Asked {
         }
         hints
     }
+}
+
+/// Reads as many messages of each, without those that were read before.
+async fn read(finder: &dyn Finder, candidates: &mut [Candidate], most: usize) -> Result<(), PondError> {
+    let unread = |it: &Candidate| it.said.len()..it.places.len().min(most).max(it.said.len());
+    let places: Vec<Place> = candidates.iter().flat_map(|it| it.places[unread(it)].iter().cloned()).collect();
+    let mut said = finder.said(&places).await?.into_iter();
+    for candidate in candidates.iter_mut() {
+        let count = unread(candidate).len();
+        candidate.said.extend(said.by_ref().take(count));
+    }
+    Ok(())
 }
 
 fn rounded(score: f64) -> f64 {

@@ -1,0 +1,9 @@
+//! The index on a real log in memory and in a real directory.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod answers;
+mod copies;
+mod filters;
+mod houses;
+mod site;
