@@ -16,6 +16,7 @@ mod settings;
 mod tools;
 
 pub use self::run::{Ended, run};
+pub(crate) use self::settings::LOOPBACK_ALONE;
 pub use self::tools::Tools;
 
 const PACKAGES: &str = include_str!("../agents/package.json");
@@ -90,14 +91,7 @@ pub struct Agents {
 impl Agents {
     /// Nothing if the user set `ARBE_SKIP_NPM=1`, or where the pinned packages do not run.
     pub fn install() -> Result<Option<Self>> {
-        if directories::skipped("ARBE_SKIP_NPM") {
-            return Ok(None);
-        }
-        if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-            eprintln!("skipped, because the coding agents are pinned for Linux on x86-64");
-            return Ok(None);
-        }
-        let directory = node::install("agents", &[("package.json", PACKAGES), ("package-lock.json", LOCK)], LOCK)?;
+        let Some(directory) = node::programs("agents", PACKAGES, LOCK)? else { return Ok(None) };
         let _lock = directories::lock(&directory.join("install.lock"))?;
         let bin = directory.join("bin");
         fs::create_dir_all(&bin)?;

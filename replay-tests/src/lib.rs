@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod conformance;
 mod directories;
+pub mod inspector;
 pub mod model;
 pub mod node;
 pub mod python;

@@ -61,6 +61,18 @@ pub(crate) fn install(name: &str, files: &[(&str, &str)], lock: &str) -> Result<
     Ok(directory)
 }
 
+/// The same for packages of programs. Nothing if the user set `ARBE_SKIP_NPM=1`, or where the programs do not run.
+pub(crate) fn programs(name: &str, packages: &str, lock: &str) -> Result<Option<PathBuf>> {
+    if directories::skipped("ARBE_SKIP_NPM") {
+        return Ok(None);
+    }
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        eprintln!("skipped, because the packages of {name} are pinned for Linux on x86-64");
+        return Ok(None);
+    }
+    install(name, &[("package.json", packages), ("package-lock.json", lock)], lock).map(Some)
+}
+
 fn npm_ci(directory: &Path) -> Result<()> {
     let output = Command::new("npm")
         .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])

@@ -13,6 +13,7 @@ use clap::Parser;
 mod client;
 mod corpus;
 mod get;
+mod index;
 mod process;
 mod search;
 pub(crate) mod words;
@@ -32,6 +33,8 @@ const PEAK_MIB: f64 = 600.0;
 const ON_DISK: f64 = 1.0;
 /// Of the datasets.
 const DATASETS_ON_DISK: f64 = 1.5;
+/// Of the index of words, for each byte of the texts that are searched.
+const INDEX_ON_DISK: f64 = 0.35;
 /// For each byte of the source, whatever was written and wherever.
 const WRITTEN: f64 = 3.0;
 const SMALL_MESSAGES: u64 = 4;
@@ -92,11 +95,14 @@ pub fn scale(options: &Options) -> anyhow::Result<ExitCode> {
     report.amplification()?;
     let mut server = ArbeServer::platform_in(site, &[])?;
     report.served(&mut server, options, None)?;
+    report.alone(&home, &sync, options, None)?;
     if let Some(model) = &options.embed_model {
         let embedded = sync.embed(model)?;
-        say(&format!("vectors: {:.1} s, peak {:.0} MiB\n", embedded.seconds, embedded.peak_mib))?;
+        let kept = sync.vector_bytes()? as f64 / 1e6;
+        say(&format!("vectors: {:.1} s, peak {:.0} MiB, {kept:.0} MB kept\n", embedded.seconds, embedded.peak_mib))?;
         server.restart_with(&["--embed-model", model])?;
         report.served(&mut server, options, Some(model))?;
+        report.alone(&home, &sync, options, Some(model))?;
     }
     report.finish()
 }
@@ -107,6 +113,10 @@ struct Report {
     /// Bytes of all sources, and what was written for them.
     source: u64,
     written: u64,
+    /// Times that a session grew.
+    grown: u64,
+    /// Questions that a server answered.
+    answered: Vec<String>,
 }
 
 impl Report {
@@ -116,6 +126,7 @@ impl Report {
         let first = sync.run(&["--skip", "update-indexes"])?;
         let rows = sync.run(&["--only", "update-indexes"])?;
         let (log, datasets) = (sync.log_bytes()?, sync.dataset_bytes()?);
+        let (index, searched) = (sync.index_bytes()?, index::searched_bytes(sync.data())?);
         let again = sync.run(&[])?;
         self.source += source;
         self.written += first.written + rows.written;
@@ -144,6 +155,7 @@ impl Report {
         self.limit(row_rate >= ROW_RATE, format!("{name}: {row_rate:.0} messages/s to the datasets are fewer than {ROW_RATE}"));
         self.limit(again.seconds < NO_OP_SECONDS, format!("{name}: a sync without news took {:.2} s", again.seconds));
         self.limit(again.new_messages == 0, format!("{name}: a sync without news appended {}", again.new_messages));
+        self.indexed(name, index, searched)?;
         let peak = first.peak_mib.max(rows.peak_mib).max(again.peak_mib);
         self.limit(peak <= PEAK_MIB, format!("{name}: {peak:.0} MiB are more than {PEAK_MIB}"));
         self.limit(of_source(log) <= ON_DISK, format!("{name}: the log is {:.2} times its source", of_source(log)));
@@ -152,12 +164,27 @@ impl Report {
         Ok(first)
     }
 
+    /// The index of words beside what it indexes.
+    fn indexed(&mut self, name: &str, index: u64, searched: u64) -> anyhow::Result<()> {
+        let share = index as f64 / searched as f64;
+        let [index, searched] = [index, searched].map(|bytes| bytes as f64 / 1e6);
+        say(&format!("  index        {index:.0} MB of {searched:.0} MB of text: {share:.2}\n"))?;
+        self.limit(share <= INDEX_ON_DISK, format!("{name}: the index is {share:.2} times the text that it indexes"));
+        Ok(())
+    }
+
+    /// One session has a few messages more; returns their bytes.
+    fn grow(&mut self, home: &Path, options: &Options) -> anyhow::Result<u64> {
+        let (growing, round) = ((options.sessions / 4).clamp(1, 25), self.grown);
+        self.grown += 1;
+        corpus::grow(home, round % growing, round, SMALL_MESSAGES)
+    }
+
     /// Many runs, each of which finds a few messages more.
     fn small(&mut self, home: &Path, sync: &Sync, options: &Options) -> anyhow::Result<()> {
         let (mut ingested, mut written, mut seconds, mut peak) = (0, 0, 0.0, 0.0_f64);
-        let growing = (options.sessions / 4).clamp(1, 25);
         for round in 0..options.small {
-            ingested += corpus::grow(home, round % growing, round, SMALL_MESSAGES)?;
+            ingested += self.grow(home, options)?;
             let run = sync.run(&[])?;
             anyhow::ensure!(run.new_messages == SMALL_MESSAGES, "round {round} found {} new messages", run.new_messages);
             (written, seconds, peak) = (written + run.written, seconds + run.seconds, peak.max(run.peak_mib));
@@ -186,7 +213,7 @@ impl Report {
         Ok(())
     }
 
-    /// What a server answers, and a process that is started for one question.
+    /// What a server answers.
     fn served(&mut self, server: &mut ArbeServer, options: &Options, model: Option<&str>) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let got = runtime.block_on(get::ask(server));
@@ -197,9 +224,22 @@ impl Report {
         self.limit(p50 <= GET_MS, format!("get: p50 of {p50:.1} ms is more than {GET_MS}"));
         let searched = searched?;
         self.searched(&searched, model)?;
-        let alone = search::alone(&server.data_dir(), &searched.answered, model)?;
-        say(&format!("search by a process of its own: {alone:.0} ms\n"))?;
-        self.limit(alone <= ALONE_MS, format!("a search by a process of its own: {alone:.0} ms are more than {ALONE_MS}"));
+        self.answered = searched.answered;
+        Ok(())
+    }
+
+    /// What a process answers that is started for one question, also when it has to take in a few messages first.
+    fn alone(&mut self, home: &Path, sync: &Sync, options: &Options, model: Option<&str>) -> anyhow::Result<()> {
+        let questions = std::mem::take(&mut self.answered);
+        let still = search::alone(sync.data(), &questions, model, || Ok(()))?;
+        let grown = search::alone(sync.data(), &questions, model, || {
+            self.grow(home, options)?;
+            sync.run(&["--only", "import"]).map(drop)
+        })?;
+        say(&format!("search by a process of its own: {still:.0} ms, after {SMALL_MESSAGES} new messages {grown:.0} ms\n"))?;
+        for (ms, when) in [(still, ""), (grown, " after a few new messages")] {
+            self.limit(ms <= ALONE_MS, format!("a search by a process of its own{when}: {ms:.0} ms are more than {ALONE_MS}"));
+        }
         Ok(())
     }
 
@@ -216,9 +256,7 @@ impl Report {
         self.limit(all.p95 <= p95, format!("{mode} search: p95 of {:.1} ms is more than {p95}", all.p95));
         let share = said.answered as f64 / said.asked as f64;
         self.limit(share >= ANSWERED, format!("{mode} search: {} of {} are answered", said.answered, said.asked));
-        // One made-up word is near another to a model, as in a language that it does not know.
-        let silent = absent.answered == 0 || model.is_some();
-        self.limit(silent, format!("{mode} search: {} questions about nothing are answered", absent.answered));
+        self.limit(absent.answered == 0, format!("{mode} search: {} questions about nothing are answered", absent.answered));
         Ok(())
     }
 

@@ -3,13 +3,12 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use replay_tests::agents::{Agents, Home, quoted, run};
 use replay_tests::model::{Model, Role};
-use replay_tests::servers::arbe_binary;
+use replay_tests::servers::{arbe_binary, sync};
 use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -51,11 +50,7 @@ fn data(home: &Home) -> String {
 /// A home beside which sessions of Codex have been recorded.
 fn home(agents: &Agents, model: &Model) -> Result<Home> {
     let home = agents.home(model)?;
-    let sessions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/sessions/codex");
-    let mut sync = Command::new(arbe_binary()?);
-    sync.args(["--data-dir", &data(&home), "sync", "--client", "codex", "--from"]).arg(sessions).env("HOME", home.root());
-    let ended = run(sync, LIMIT)?;
-    ensure!(ended.status.success(), "{ended:?}");
+    sync(Path::new(&data(&home)), "codex")?;
     Ok(home)
 }
 

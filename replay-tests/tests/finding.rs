@@ -1,6 +1,6 @@
 //! Two houses on one real server: each finds its own words through every door, and nothing of the other's through any.
 
-#![expect(clippy::disallowed_methods, reason = "tests are told by their surroundings what to do, and ask for the time")]
+#![expect(clippy::disallowed_methods, reason = "tests ask for the time")]
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use events::AgentId;
 use parking_lot::Mutex;
-use replay_tests::servers::ArbeServer;
+use replay_tests::servers::{ArbeServer, without_postgres};
 use replay_tests::soak::http::request;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -104,8 +104,7 @@ static SHARED: Mutex<Weak<Site>> = Mutex::new(Weak::new());
 impl Site {
     /// `None` if tests without Postgres are to be skipped.
     fn shared() -> Result<Option<Arc<Self>>> {
-        if std::env::var_os("ARBE_SKIP_POSTGRES").is_some_and(|set| set == "1") {
-            eprintln!("skipped, because ARBE_SKIP_POSTGRES is set");
+        if without_postgres() {
             return Ok(None);
         }
         let mut kept = SHARED.lock();

@@ -21,7 +21,7 @@ pub(crate) use permissions::*;
 pub(crate) use platform::*;
 pub(crate) use sandboxes::*;
 pub(crate) use secrets::*;
-pub(crate) use server::{CopyVerb, Database, Projections, Rebuild, Serve, Verify};
+pub(crate) use server::{CopyVerb, Database, Projections, Rebuild, Serve, Transport, Verify};
 pub(crate) use threads::*;
 pub(crate) use values::{Moment, Until};
 pub(crate) use work::*;
@@ -194,6 +194,16 @@ impl<'a> Needs<'a> {
 }
 
 impl Verb {
+    /// One verb by its other name: `serve --transport stdio` is `mcp`.
+    pub(crate) fn by_its_name(self) -> Self {
+        if let Self::Serve(serve) = &self
+            && serve.transport == Transport::Stdio
+        {
+            return Self::Library(LibraryVerb::Mcp(Box::new(Mcp { house: serve.house.clone() })));
+        }
+        self
+    }
+
     pub(crate) fn needs(&self) -> Needs<'_> {
         match self {
             Self::Serve(serve) => Needs { vault_keys: Some(&serve.vault), ..Needs::database(&serve.database) },

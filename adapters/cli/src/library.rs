@@ -32,8 +32,6 @@ pub(crate) mod stages;
 mod sync;
 mod thread;
 
-pub(crate) use searching::seeker;
-
 const CACHE: usize = 16 << 20;
 
 pub(crate) async fn run(verb: LibraryVerb, config: &Config, json: bool) -> anyhow::Result<ExitCode> {

@@ -51,6 +51,7 @@ fn main() -> ExitCode {
     // Of two providers that are linked in, the one that everything here is made for. It can be set once, and this is the first.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let args = Args::parse();
+    let args = Args { verb: args.verb.by_its_name(), ..args };
     if matches!(args.verb, Verb::Serve(_) | Verb::Vault(_) | Verb::Secret(_)) {
         leave_no_core();
     }

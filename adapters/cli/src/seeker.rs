@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use embedders::{Cached, Embedder};
-use entry_index::{EntryFilter, EntryIndex, FoundEntries, IndexError, MessageFilter, Question, Ranked, Whereabouts};
+use entry_index::{EntryFilter, EntryIndex, FoundEntries, IndexError, Last, MessageFilter, Question, Ranked, Whereabouts};
 use event_log::Log;
 use events::session::{Message, Role, SessionId, Timestamp};
 use events::{Entry, HouseId, StreamName, ThreadId};
@@ -85,6 +85,10 @@ impl VectorSource for Model {
 
     fn vectors(&self, texts: &[&str]) -> Result<Vec<Option<Vec<F16>>>, String> {
         self.cached.embed_documents(texts).map_err(|error| error.to_string())
+    }
+
+    fn kept(&self, texts: &[&str]) -> Result<Vec<Option<Vec<F16>>>, String> {
+        self.cached.kept_documents(texts).map_err(|error| error.to_string())
     }
 
     fn is_quick(&self) -> bool {
@@ -278,9 +282,9 @@ impl Finder for Seeker {
         Ok(said)
     }
 
-    fn newer(&self, place: &Place) -> u64 {
-        let tail = self.log.with_stream(&place.stream, |stream| stream.head.tail).unwrap_or_default();
-        tail.saturating_sub(place.seq + 1)
+    async fn newer(&self, house: &HouseId, lasts: Vec<Last>) -> Result<Vec<u64>, PondError> {
+        let of = house.clone();
+        self.look(move |index| index.newer(&of, &lasts)).await
     }
 
     async fn stats(&self, house: &HouseId) -> Result<Stats, PondError> {

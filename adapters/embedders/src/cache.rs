@@ -92,6 +92,12 @@ impl VectorCache {
         self.append(vectors).map_err(|source| self.inaccessible(source))
     }
 
+    /// Records that were not looked at yet. Who asks for what was not seen reads them all.
+    pub fn unread(&self) -> Result<u64, CacheError> {
+        let there = self.file.metadata().map_err(|source| self.inaccessible(source))?.len() / self.size() as u64;
+        Ok(there.saturating_sub(self.index.lock().seen))
+    }
+
     pub fn len(&self) -> Result<usize, CacheError> {
         let mut index = self.index.lock();
         self.catch_up(&mut index).map_err(|source| self.inaccessible(source))?;

@@ -1,7 +1,8 @@
-//! An embedder that computes nothing twice. This is what everything above uses.
+//! An embedder that computes nothing twice, unless that is quicker than to find it. This is what everything above uses.
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use half::f16;
@@ -10,6 +11,8 @@ use crate::{EmbedError, Embedder, Purpose, VectorCache};
 
 /// How much is lost, at most, if the process is killed.
 const STORED_TOGETHER: usize = 64;
+/// Kept vectors that are read in the time in which a quick model makes one.
+const READ_MEANWHILE: u64 = 64;
 /// The share of the way from having nothing in common to being the same that two texts of one trade have gone.
 const KINSHIP: f32 = 0.27;
 /// They have nothing to do with each other, so what a model makes of them shows how near it puts any two texts.
@@ -32,6 +35,8 @@ const UNRELATED: [&str; 12] = [
 pub struct Cached {
     embedder: Arc<dyn Embedder>,
     cache: Arc<VectorCache>,
+    /// Texts that were embedded since without a look at what is kept.
+    passed_by: Arc<AtomicU64>,
     /// Of the texts above: whoever only asks does not read all that was ever embedded.
     unrelated: Arc<VectorCache>,
     chance: Arc<OnceLock<f32>>,
@@ -42,7 +47,7 @@ impl Cached {
     pub fn open(embedder: Arc<dyn Embedder>, directory: &Path) -> Result<Self, EmbedError> {
         let open = |name: &str| VectorCache::open(directory, name, embedder.dimensions()).map(Arc::new);
         let (cache, unrelated) = (open(embedder.model())?, open(&format!("{}.unrelated", embedder.model()))?);
-        Ok(Self { embedder, cache, unrelated, chance: Arc::default() })
+        Ok(Self { embedder, cache, passed_by: Arc::default(), unrelated, chance: Arc::default() })
     }
 
     pub fn model(&self) -> &str {
@@ -55,7 +60,28 @@ impl Cached {
 
     /// In order; none for a text in which the model knows no word. Blocks, and keeps what it has if it fails halfway.
     pub fn embed_documents(&self, texts: &[&str]) -> Result<Vec<Option<Vec<f16>>>, EmbedError> {
-        self.embed(&self.cache, texts)
+        if !self.are_sooner_made(texts.len() as u64)? {
+            return self.embed(&self.cache, texts);
+        }
+        // Nobody knows whether they are kept, so they are not kept again.
+        let vectors = self.embedder.embed(texts, Purpose::Document)?;
+        Ok(vectors.into_iter().map(|vector| vector.map(|vector| short(&vector))).collect())
+    }
+
+    /// Whether a quick model has made a few texts before all that is kept is read. Those of many calls are many, too.
+    fn are_sooner_made(&self, texts: u64) -> Result<bool, EmbedError> {
+        if !self.embedder.is_quick() {
+            return Ok(false);
+        }
+        let passed_by = self.passed_by.load(Ordering::Relaxed).saturating_add(texts);
+        let sooner = passed_by.saturating_mul(READ_MEANWHILE) < self.cache.unread()?;
+        self.passed_by.store(if sooner { passed_by } else { 0 }, Ordering::Relaxed);
+        Ok(sooner)
+    }
+
+    /// In order; none for a text that was not embedded yet, or has no word that the model knows. Computes nothing.
+    pub fn kept_documents(&self, texts: &[&str]) -> Result<Vec<Option<Vec<f16>>>, EmbedError> {
+        Ok(texts.iter().map(|text| self.cache.get(text)).collect::<Result<_, _>>()?)
     }
 
     fn embed(&self, cache: &VectorCache, texts: &[&str]) -> Result<Vec<Option<Vec<f16>>>, EmbedError> {

@@ -42,6 +42,10 @@ pub struct SearchInput {
     #[schemars(with = "String")]
     #[serde(default)]
     pub until: Option<String>,
+    /// Only sessions that score at least this, between 0 and 1. Scores compare within one answer only: leave it out at first.
+    #[schemars(with = "f64", range(min = 0.0, max = 1.0))]
+    #[serde(default)]
+    pub min_score: Option<f64>,
     /// How many sessions at most; 5 if left out.
     #[schemars(with = "u32", range(min = 1, max = 50))]
     #[serde(default)]
@@ -63,7 +67,7 @@ pub enum Said {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetInput {
-    /// The session. Beside `message_id` it may be left out if only one session has such a message.
+    /// The session. Beside `message_id` it may be left out if only one session has such a message: forks repeat the ids of others.
     #[schemars(with = "String")]
     #[serde(default)]
     pub session_id: Option<String>,
@@ -104,7 +108,7 @@ impl TryFrom<SearchInput> for SearchRequest {
             role: input.role.map(spoken).transpose()?,
             since: read("since", input.since.map(moment))?,
             until: read("until", input.until.map(moment))?,
-            min_score: None,
+            min_score: input.min_score,
             limit: Some(input.limit.unwrap_or(SESSIONS)),
             min_position: None,
         })

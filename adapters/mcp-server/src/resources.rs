@@ -88,6 +88,7 @@ put into the transcript by itself. `pond_get` tells all of these once the messag
 | `source_agent` | `claude-code`, `codex`, `opencode`, `pi`; `arbe` for threads |
 | `role` | `user` or `assistant` |
 | `since`, `until` | moments of messages, RFC 3339; the first is included, the second is not |
+| `min_score` | only sessions that score at least this, 0 to 1 |
 | `limit` | sessions in the answer, 1 to {MOST_SESSIONS}; {own} if left out here, {SESSIONS} over HTTP |
 | `namespace` | whose sessions; the only ones there are if left out |
 

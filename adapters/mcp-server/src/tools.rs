@@ -36,7 +36,7 @@ A session: session_id alone. response_mode conversational (the default) tells wh
 message; verbatim adds what tools were asked and what they answered, which is long.
 
 Answers are cut to a size. A line `[… N messages more; pond_get … after_id=…]` says how to go on: ask again with that after_id and \
-otherwise the same. `[… N bytes more; pond_get message_id=…]` stands where a long text was cut. Indented lines are quoted.";
+otherwise the same. `[… N bytes more; pond_get session_id=… message_id=…]` stands where a long text was cut. Indented lines are quoted.";
 
 pub(crate) fn all() -> Vec<Tool> {
     vec![

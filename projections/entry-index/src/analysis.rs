@@ -10,7 +10,8 @@ use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 const LONGEST: usize = 64;
 
 /// The characters of scripts without spaces between words, and those whose words grow at their ends.
-fn is_dense(c: char) -> bool {
+#[must_use]
+pub fn is_dense(c: char) -> bool {
     matches!(u32::from(c),
         0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF          // Thai, Lao, Burmese, Khmer
         | 0x1100..=0x11FF | 0x3130..=0x318F | 0xAC00..=0xD7AF       // Hangul

@@ -86,7 +86,7 @@ impl EntryIndex {
     }
 
     /// The index as it is now. `None`: nothing was ever projected.
-    fn view(&self) -> Result<Option<View>, IndexError> {
+    pub(crate) fn view(&self) -> Result<Option<View>, IndexError> {
         let Some(folder) = self.folders.serving().map_err(told)? else { return Ok(None) };
         if !folder.state().map_err(told)?.made().contains(MADE) {
             return Ok(None);
@@ -128,8 +128,12 @@ impl EntryIndex {
         find::find(&view, house, question, filter, skip, most).map(Some)
     }
 
-    /// The thread whose entry was found.
+    /// The thread whose entry was found. A stream never becomes that of another, so the moment that it was found in knows it.
     pub fn thread(&self, house: &HouseId, stream: u64) -> Result<Option<String>, IndexError> {
+        let last = self.serving.lock().as_ref().map(|serving| serving.view.clone());
+        if let Some(thread) = last.and_then(|view| find::thread_of(&view, house, stream)) {
+            return Ok(Some(thread));
+        }
         Ok(self.view()?.and_then(|view| find::thread_of(&view, house, stream)))
     }
 

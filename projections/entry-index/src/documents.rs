@@ -5,6 +5,7 @@ use std::hash::Hasher;
 use events::session::{Message, Session};
 use events::{Entry, HouseId, StreamName, ThreadId};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use session_source::{Head, search_text};
 use tantivy::{TantivyDocument, Term};
 
@@ -130,28 +131,65 @@ impl ThreadNote {
     }
 }
 
-/// Every text in what an entry carries, in order, a line each.
+/// Every text in what an entry carries, in order, a line each; after them the numbers that somebody may look for.
 #[must_use]
 pub fn entry_text(entry: &Entry) -> String {
-    let mut text = String::new();
     // What cannot be read as a value is found as it is written.
-    match serde_json::from_str::<serde_json::Value>(entry.payload.get()) {
-        Ok(value) => collect(&value, &mut text),
-        Err(_) => text.push_str(entry.payload.get()),
-    }
-    text
+    let Ok(value) = serde_json::from_str::<Value>(entry.payload.get()) else { return entry.payload.get().to_owned() };
+    let (mut texts, mut numbers) = (Vec::new(), Vec::new());
+    collect(&value, true, &mut texts, &mut numbers);
+    let numbers = numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    texts.extend((!numbers.is_empty()).then_some(numbers.as_str()));
+    texts.join("\n")
 }
 
-fn collect(value: &serde_json::Value, text: &mut String) {
+/// Exit codes, statuses, ports, lines: longer ones and fractions are moments, sizes and costs, and nearly each of them would be a word of
+/// its own. The help of `arbe find` and the API say so.
+const LARGEST: u64 = 999_999;
+
+fn collect<'a>(value: &'a Value, counted: bool, texts: &mut Vec<&'a str>, numbers: &mut Vec<i64>) {
     match value {
-        serde_json::Value::String(said) => {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            text.push_str(said);
+        Value::String(said) => texts.push(said),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, counted, texts, numbers)),
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, field)| collect(field, counted && !is_meter(name), texts, numbers));
         }
-        serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, text)),
-        serde_json::Value::Object(fields) => fields.values().for_each(|field| collect(field, text)),
-        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
+        Value::Number(number) => numbers.extend(number.as_i64().filter(|it| counted && it.unsigned_abs() <= LARGEST)),
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+/// What machines measure of themselves, in nearly every entry: nobody looks for it, and it would be found instead of what is meant.
+fn is_meter(field: &str) -> bool {
+    ["usage", "cost"].contains(&field) || ["_ms", "Ms", "tokens", "Tokens"].iter().any(|end| field.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use events::{EventId, Ulid};
+
+    use super::*;
+
+    fn text(payload: &str) -> String {
+        let id = EventId(Ulid(1));
+        let written = format!(r#"{{"id":"{id}","ts":1,"type":"pi.message","v":1,"payload":{payload}}}"#);
+        entry_text(&Entry::from_slice(written.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn numbers_come_after_what_is_said() {
+        assert_eq!(text(r#"{"at":[{"line":12}],"code":137,"port":-1,"text":"killed"}"#), "killed\n12 137 -1");
+        assert_eq!(text(r#"{"exit_code":0}"#), "0");
+        assert_eq!(text(r#"{"text":"killed","truncated":true,"run":null}"#), "killed");
+    }
+
+    #[test]
+    fn moments_fractions_and_what_machines_measure_of_themselves_are_not_words() {
+        let counts = r#""usage":{"input":11,"model":"m","cost":{"total":7}},"durationMs":167,"silent_ms":5,"totalTokens":18"#;
+        assert_eq!(
+            text(&format!(r#"{{"text":"hi",{counts},"timestamp":1794838293803,"share":0.5,"status":404}}"#)),
+            "hi\nm\n404"
+        );
+        assert_eq!(text(r#"{"most":999999,"more":1000000}"#), "999999");
     }
 }

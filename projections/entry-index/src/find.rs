@@ -1,5 +1,8 @@
 //! Entries of threads by their words and by what they are.
 
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
 use events::HouseId;
 
 use crate::error::IndexError;
@@ -51,50 +54,95 @@ pub(crate) fn find(
         segments.push((segment, table));
         length += terms;
     }
-    let found = if question.is_empty() { newest(&lots) } else { scored(view, &lots, question, length)? };
-    let total = found.len() as u64;
     let mut columns = Vec::new();
     for (segment, table) in segments {
         let fast = segment.fast_fields();
         columns.push((fast.i64("time")?.first_or_default_col(0), fast.u64("seq")?.first_or_default_col(0), table));
     }
-    let fit = |(lot, doc, score): (usize, u32, f32)| {
+    let mut best = Best::new(skip.saturating_add(most));
+    let offer = |lot: usize, doc: u32, score: f32| {
         let (times, seqs, table) = &columns[lot];
-        EntryFit { stream: table.stream(doc), seq: seqs.get_val(doc), score, time: times.get_val(doc) }
+        best.offer(EntryFit { stream: table.stream(doc), seq: seqs.get_val(doc), score, time: times.get_val(doc) });
     };
-    let entries = first(found.into_iter().map(fit).collect(), skip, most);
-    Ok(FoundEntries { entries, total, plan })
+    if question.is_empty() {
+        newest(&lots, offer)
+    } else {
+        scored(view, &lots, question, length, offer)?
+    }
+    let total = best.offered;
+    Ok(FoundEntries { entries: best.into_sorted().into_iter().skip(skip).collect(), total, plan })
 }
 
-/// A page of them in order, without ordering what comes after it.
-fn first(mut fits: Vec<EntryFit>, skip: usize, most: usize) -> Vec<EntryFit> {
-    let order = |one: &EntryFit, two: &EntryFit| {
+/// The first so many of all that are offered, without holding the others.
+struct Best {
+    most: usize,
+    offered: u64,
+    /// The last of them on top.
+    kept: BinaryHeap<Placed>,
+}
+
+impl Best {
+    fn new(most: usize) -> Self {
+        Self { most, offered: 0, kept: BinaryHeap::new() }
+    }
+
+    fn offer(&mut self, fit: EntryFit) {
+        self.offered += 1;
+        let placed = Placed(fit);
+        if self.kept.len() < self.most {
+            self.kept.push(placed);
+        } else if let Some(mut last) = self.kept.peek_mut().filter(|last| placed < **last) {
+            *last = placed;
+        }
+    }
+
+    fn into_sorted(self) -> Vec<EntryFit> {
+        self.kept.into_sorted_vec().into_iter().map(|placed| placed.0).collect()
+    }
+}
+
+/// Entries in the order in which they are told: the best first, of the same the newest.
+struct Placed(EntryFit);
+
+impl Ord for Placed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (one, two) = (&self.0, &other.0);
         let newer = two.time.cmp(&one.time).then((one.stream, two.seq).cmp(&(two.stream, one.seq)));
         two.score.total_cmp(&one.score).then(newer)
-    };
-    let end = skip.saturating_add(most);
-    if end < fits.len() {
-        fits.select_nth_unstable_by(end, order);
-        fits.truncate(end);
     }
-    fits.sort_by(order);
-    fits.into_iter().skip(skip).collect()
 }
 
-type Scored = Vec<(usize, u32, f32)>;
-
-fn newest(lots: &[Lot<'_>]) -> Scored {
-    let docs = |(lot, it): (usize, &Lot<'_>)| -> Scored {
-        (0..it.norms.num_docs()).filter(|doc| it.inside.contains(*doc) && it.may(*doc)).map(|doc| (lot, doc, 0.0)).collect()
-    };
-    lots.iter().enumerate().flat_map(docs).collect()
+impl PartialOrd for Placed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
-fn scored(view: &View, lots: &[Lot<'_>], question: &Question, length: u64) -> Result<Scored, IndexError> {
+impl PartialEq for Placed {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Placed {}
+
+fn newest(lots: &[Lot<'_>], mut each: impl FnMut(usize, u32, f32)) {
+    for (lot, it) in lots.iter().enumerate() {
+        let docs = (0..it.norms.num_docs()).filter(|doc| it.inside.contains(*doc) && it.may(*doc));
+        docs.for_each(|doc| each(lot, doc, 0.0));
+    }
+}
+
+fn scored(
+    view: &View,
+    lots: &[Lot<'_>],
+    question: &Question,
+    length: u64,
+    mut each: impl FnMut(usize, u32, f32),
+) -> Result<(), IndexError> {
     let groups = groups::all(lots, view.fields.text, question)?;
     let documents: u64 = lots.iter().map(|lot| lot.inside.len() as u64).sum();
     let average = (length as f32 / documents.max(1) as f32).max(1.0);
-    let mut found = Scored::new();
     for (lot, it) in lots.iter().enumerate() {
         let needed: Vec<_> = groups.iter().filter(|group| group.factor == 1.0 && group.word.shape != Shape::Pair).collect();
         let pairs: Vec<_> = groups.iter().filter(|group| group.word.shape == Shape::Pair).collect();
@@ -109,10 +157,10 @@ fn scored(view: &View, lots: &[Lot<'_>], question: &Question, length: u64) -> Re
                 let rarity = (1.0_f32 + (documents as f32 + 0.5) / (group.frequency as f32 + 0.5)).ln();
                 group.factor * rarity * times / (times + norm)
             });
-            found.push((lot, *doc, score.sum()));
+            each(lot, *doc, score.sum());
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// The name of the stream that a document stands in, by its number.
@@ -120,4 +168,33 @@ pub(crate) fn thread_of(view: &View, house: &HouseId, stream: u64) -> Option<Str
     let sessions = view.sessions(house);
     let place = sessions.place(stream)?;
     sessions.all[place as usize].note.as_ref().map(|note| note.id.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(seq: u64) -> EntryFit {
+        // Scores and times that come again, in no order.
+        EntryFit { stream: seq % 3, seq, score: (seq * 7 % 5) as f32, time: (seq * 11 % 13) as i64 }
+    }
+
+    #[test]
+    fn what_is_kept_is_the_beginning_of_all_in_order_and_no_more() {
+        let mut all: Vec<Placed> = (0..200).map(|seq| Placed(fit(seq))).collect();
+        all.sort();
+        for most in [0, 1, 7, 199, 200, 500] {
+            let mut best = Best::new(most);
+            for seq in (0..200).rev() {
+                best.offer(fit(seq));
+                assert!(best.kept.len() <= most);
+            }
+            assert_eq!(best.offered, 200);
+            let expected: Vec<EntryFit> = all.iter().take(most).map(|placed| placed.0.clone()).collect();
+            assert_eq!(best.into_sorted(), expected, "{most}");
+        }
+        let newest_first =
+            |one: &EntryFit, two: &EntryFit| one.score > two.score || (one.score == two.score && one.time >= two.time);
+        assert!(all.windows(2).all(|pair| newest_first(&pair[0].0, &pair[1].0)));
+    }
 }

@@ -23,8 +23,13 @@ const FORM: u32 = 30;
 pub(crate) const SHORTEST: usize = 4;
 /// Words of a question that are looked for inside of others: each time all words there are have to be looked at.
 const MOST_WALKS: usize = 4;
+/// Characters of single ones of a script without spaces: each looks through all words there are, too.
+const MOST_CHARACTERS: usize = 8;
 /// Words that are named in the place of one that nobody says.
 const MOST_ALIKE: usize = 3;
+/// A name this long that nobody says may be one that somebody says with an end of at most so many letters.
+const LONG_NAME: usize = 8;
+const ENDING: usize = 2;
 
 /// One segment as a question sees it.
 pub(crate) struct Lot<'a> {
@@ -103,13 +108,18 @@ impl Group {
 }
 
 pub(crate) fn all(lots: &[Lot<'_>], field: Field, question: &Question) -> Result<Vec<Group>, IndexError> {
-    let (mut groups, mut walks) = (Vec::new(), MOST_WALKS);
+    let (mut groups, mut walks, mut characters) = (Vec::new(), MOST_WALKS, MOST_CHARACTERS);
     let alone = question.words.len() == 1;
     for word in &question.words {
         let mut whole = group(lots, field, word.clone(), 1.0)?;
-        if whole.may_be_within(alone) && walks > 0 {
+        if word.is_character() && characters > 0 {
+            // Who says a pair says both of its characters, whether or not one of them stands alone elsewhere.
+            characters -= 1;
+            whole.look_within(lots, field, vocabulary::MOST_PAIRS)?;
+        } else if whole.may_be_within(alone) && walks > 0 {
             walks -= 1;
-            whole.look_within(lots, field)?;
+            whole.look_within(lots, field, vocabulary::MOST)?;
+            whole.look_without_its_end(lots, field)?;
         }
         let known = whole.is_known();
         groups.push(whole);
@@ -146,6 +156,11 @@ impl Word {
     fn is_long(&self) -> bool {
         self.term.chars().count() >= SHORTEST
     }
+
+    /// One character of a script without spaces. Where it has neighbours it is indexed with them only.
+    fn is_character(&self) -> bool {
+        self.shape == Shape::Pair && self.term.chars().count() == 1
+    }
 }
 
 impl Group {
@@ -163,8 +178,21 @@ impl Group {
         shape && self.exactly == 0 && self.word.is_long()
     }
 
-    fn look_within(&mut self, lots: &[Lot<'_>], field: Field) -> Result<(), IndexError> {
-        self.forms.extend(vocabulary::containing(lots, &self.word.term)?.into_iter().map(|form| (form, FRAGMENT)));
+    fn look_within(&mut self, lots: &[Lot<'_>], field: Field, most: usize) -> Result<(), IndexError> {
+        let longer = vocabulary::containing(lots, &self.word.term, most)?;
+        self.forms.extend(longer.into_iter().map(|form| (form, FRAGMENT)));
+        self.look(lots, field)
+    }
+
+    /// Several of what has a name are called by it with an end, in most languages that have ends.
+    fn look_without_its_end(&mut self, lots: &[Lot<'_>], field: Field) -> Result<(), IndexError> {
+        let length = self.word.term.chars().count();
+        if self.is_known() || self.word.shape != Shape::Name || length < LONG_NAME {
+            return Ok(());
+        }
+        let without = |end: usize| (self.word.term.chars().take(length - end).collect(), FRAGMENT);
+        let shorter: Vec<(String, u32)> = (1..=ENDING).map(without).collect();
+        self.forms.extend(shorter);
         self.look(lots, field)
     }
 

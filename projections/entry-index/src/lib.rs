@@ -10,6 +10,7 @@ mod error;
 mod filter;
 mod find;
 mod groups;
+mod newer;
 mod projection;
 mod question;
 mod rank;
@@ -21,18 +22,20 @@ mod sums;
 mod view;
 mod vocabulary;
 
+pub use analysis::is_dense;
 pub use copies::EntryIndex;
 pub use documents::entry_text;
 pub use error::IndexError;
 pub use filter::{EntryFilter, MessageFilter};
 pub use find::{EntryFit, FoundEntries};
+pub use newer::Last;
 pub use projection::{Change, EntriesProjector};
 pub use question::Question;
 pub use rank::{Fit, Ranked, SessionFit};
-pub use silence::Verdict;
+pub use silence::{Typed, Verdict};
 pub use sink::EntriesSink;
 pub use snippet::{MARKS, beginning, snippet};
 pub use view::Whereabouts;
 
 /// Of the fields and of the analysis; part of the name of a copy.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;

@@ -41,7 +41,9 @@ pub(crate) struct Literal {
     pub chunk: usize,
     /// Two words with a stroke between them may be a path, and may be one or the other.
     pub either: bool,
-    /// The words that it cannot do without: of a path its last component.
+    /// What it cannot do without: of a path its last component, and no line number or value behind it.
+    pub stands: String,
+    /// The words of that.
     pub needs: Vec<String>,
 }
 
@@ -84,19 +86,43 @@ fn literal(chunk: &str, number: usize) -> Option<Literal> {
     let path = joined('/') || joined('\\');
     let numbers = inner.chars().all(|c| c.is_ascii_digit() || c == '.');
     let flag = text.starts_with("--") || (text.starts_with('-') && inner.len() > 1);
-    let dotted = joined('.') && !numbers && !inner.contains("..");
+    // `e.g.` and `v2.0.1` name nothing.
+    let letters = inner.chars().filter(|c| c.is_alphabetic()).count() > 2;
+    let dotted = joined('.') && letters && !numbers && !inner.contains("..");
     let coded = joined('-') && inner.chars().any(|c| c.is_ascii_digit()) && inner.chars().any(char::is_alphabetic);
     if !(path || flag || dotted || coded || inner.contains("::")) || inner.is_empty() {
         return None;
     }
     let last = if path { inner.rsplit(['/', '\\']).next().unwrap_or(inner) } else { inner };
+    let stands = named(last);
     let mut needs = Vec::new();
-    for run in analysis::runs(last) {
+    for run in analysis::runs(stands) {
         analysis::terms(&run, |term, _| needs.push(term));
     }
     let plain = |c: char| c.is_alphanumeric() || c == '/';
     let either = path && text.matches('/').count() == 1 && text.chars().all(plain);
-    Some(Literal { text: text.to_owned(), chunk: number, either, needs })
+    Some(Literal { text: text.to_owned(), chunk: number, either, needs, stands: stands.to_owned() })
+}
+
+/// `wick.rs` of `wick.rs:12:3`, `--prefer` of `--prefer=moonlight`.
+fn named(literal: &str) -> &str {
+    let mut name = literal.split_once('=').map_or(literal, |(name, _)| name);
+    while let Some((before, line)) = name.rsplit_once(':')
+        && line.chars().all(|c| c.is_ascii_digit())
+    {
+        name = before;
+    }
+    name
+}
+
+/// Letters with a few digits, `500ms` or `win32`, and capitals as few as of an abbreviation: by themselves or in a few words they name
+/// something, in a sentence they need not.
+pub(crate) fn is_slight(term: &str) -> bool {
+    let digits = term.chars().filter(char::is_ascii_digit).count();
+    let letters = term.chars().filter(|c| c.is_alphabetic()).count();
+    let apart = term.trim_start_matches(|c: char| c.is_ascii_digit()).len() == letters
+        || term.trim_end_matches(|c: char| c.is_ascii_digit()).len() == letters;
+    letters + digits == term.chars().count() && if digits == 0 { letters < 5 } else { letters < 4 && digits < 4 && apart }
 }
 
 fn words_of(run: &Run<'_>, chunk: usize, opens: bool) -> Vec<Word> {
@@ -188,7 +214,26 @@ mod tests {
         let either = |text: &str| Question::new(text).literals[0].either;
         assert!(either("CI/CD") && either("and/or") && !either("src/add.py") && !either("a/b/c") && !either("/etc/hosts"));
         assert!(literal("a well-known read-only file. It is.").is_empty());
-        assert!(literal("version 3.14 or 2").is_empty());
+        assert!(literal("version 3.14 or 2, e.g. v2.0.1").is_empty());
+    }
+
+    #[test]
+    fn of_what_is_meant_as_typed_a_name_has_to_stand_somewhere() {
+        let stands = |text: &str| Question::new(text).literals.remove(0).stands;
+        assert_eq!(stands("crates/lantern/src/wick.rs:12:3"), "wick.rs");
+        assert_eq!(stands("--prefer-moonlight=100"), "prefer-moonlight");
+        assert_eq!(stands("io.Plunge()"), "io.Plunge");
+        assert_eq!(stands("TRK-04711:"), "TRK-04711");
+    }
+
+    #[test]
+    fn quantities_and_abbreviations_are_slight_names() {
+        for slight in ["500ms", "8bit", "win32", "ios", "asap"] {
+            assert!(is_slight(slight), "{slight}");
+        }
+        for name in ["p2p", "openkvx", "max_size", "pgxl2", "x86_64", "e0502"] {
+            assert!(!is_slight(name), "{name}");
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@ use events::HouseId;
 use crate::error::IndexError;
 use crate::filter::{self, MessageFilter};
 use crate::groups::{self, Group, Lot};
-use crate::question::{Question, Shape};
-use crate::silence::{self, Verdict};
+use crate::question::{Question, Shape, Word};
+use crate::silence::{self, Typed, Verdict};
 use crate::view::{Sessions, View};
 
 const K1: f32 = 1.2;
@@ -20,12 +20,19 @@ const B: f32 = 0.75;
 const BEST: f32 = 0.8;
 /// A word that more than this share of all messages say tells nothing, whatever its language.
 const COMMON: f64 = 0.2;
-pub(crate) const FEW_MESSAGES: u64 = 100;
+const FEW_MESSAGES: u64 = 100;
 /// A word that one of so many messages says, and not only a few, is one that everybody here uses.
 const EVERYDAY: u64 = 50;
 const FEWEST: u64 = 3;
+/// Letters of the words that hold sentences together, and how few messages say one of another language, where there are enough to tell.
+const SHORT_WORD: usize = 4;
+const HARDLY: u64 = 200;
+const MANY_MESSAGES: u64 = 1_000;
+const SHORT_WEIGHS: f32 = 0.25;
 /// Messages of one session that are told.
 const MATCHES: usize = 3;
+/// Forms of a word that a plan tells.
+const MOST_TOLD: usize = 16;
 
 /// A message that fits, and where it stands in the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +71,7 @@ pub struct Ranked {
     /// The best first.
     pub sessions: Vec<SessionFit>,
     pub verdict: Verdict,
+    pub typed: Option<Typed>,
     /// What was asked of the index, for those who want to know.
     pub plan: String,
 }
@@ -104,13 +112,15 @@ pub(crate) fn rank(asked: &Asked<'_>, most: usize) -> Result<Ranked, IndexError>
     let (lots, numbers, plan) = lots(asked, &sessions)?;
     let field = asked.view.fields.text;
     let mut groups = groups::all(&lots, field, asked.question)?;
-    let everyday = everyday(&groups, &sessions);
+    let (everyday, strange) = (everyday(&groups, &sessions), is_strange(&groups, &sessions));
     let common = |group: &Group| sessions.messages >= FEW_MESSAGES && group.frequency as f64 > sessions.messages as f64 * COMMON;
     let plan = format!("{plan}{}", told(&groups, &sessions));
     if groups.iter().any(|group| group.is_known() && !common(group)) {
         groups.retain(|group| !common(group));
     }
-    let (mut scored, said) = score(asked.view, &lots, &numbers, &groups, &sessions);
+    // Who says the same short words speaks the same language, and not of the same.
+    let weight = |group: &Group| if strange && is_short(group) { SHORT_WEIGHS } else { 1.0 };
+    let (mut scored, said) = score(asked.view, &lots, &numbers, &groups, weight, &sessions);
     scored.truncate(most);
     let rarities = rarities(&groups, &sessions);
     let fits: Vec<SessionFit> = scored
@@ -118,9 +128,10 @@ pub(crate) fn rank(asked: &Asked<'_>, most: usize) -> Result<Ranked, IndexError>
         .filter_map(|found| session_fit(asked.view, &numbers, &groups, (&rarities, &said), &sessions, found))
         .collect();
     let (groups, rarities, said) = (groups.as_slice(), rarities.as_slice(), &said);
-    let evidence = silence::Evidence { lots: &lots, field, question: asked.question, groups, rarities, said, everyday };
-    let verdict = silence::verdict(&evidence, &sessions, &fits)?;
-    Ok(Ranked { sessions: fits, verdict, plan })
+    let question = asked.question;
+    let evidence = silence::Evidence { lots: &lots, field, question, groups, rarities, said, everyday, strange };
+    let (verdict, typed) = silence::verdict(&evidence, &sessions, &fits)?;
+    Ok(Ranked { sessions: fits, verdict, typed, plan })
 }
 
 /// What share of the question are words that many messages say.
@@ -129,6 +140,19 @@ fn everyday(groups: &[Group], sessions: &Sessions) -> f32 {
     let own = groups.iter().filter(word);
     let often = own.clone().filter(|group| group.frequency >= (sessions.messages / EVERYDAY).max(FEWEST)).count();
     often as f32 / own.count().max(1) as f32
+}
+
+/// Whether most of its short words are hardly ever said here: those of the language of the house are said all the time.
+fn is_strange(groups: &[Group], sessions: &Sessions) -> bool {
+    let short = groups.iter().filter(|group| group.factor == 1.0 && is_short(group));
+    let hardly = short.clone().filter(|group| group.exactly * HARDLY < sessions.messages).count();
+    sessions.messages >= MANY_MESSAGES && hardly >= 2 && hardly * 2 > short.count()
+}
+
+fn is_short(group: &Group) -> bool {
+    let Word { term, shape, .. } = &group.word;
+    let plain = matches!(shape, Shape::Plain | Shape::Capital);
+    plain && term.chars().all(char::is_alphabetic) && term.chars().count() <= SHORT_WORD
 }
 
 type Lots<'a> = (Vec<Lot<'a>>, Vec<u32>, String);
@@ -164,7 +188,14 @@ struct Found {
 /// How often each word is said in each session, in hundredths.
 pub(crate) type Said = Vec<HashMap<u32, u32>>;
 
-fn score(view: &View, lots: &[Lot<'_>], numbers: &[u32], groups: &[Group], sessions: &Sessions) -> (Vec<Found>, Said) {
+fn score(
+    view: &View,
+    lots: &[Lot<'_>],
+    numbers: &[u32],
+    groups: &[Group],
+    weight: impl Fn(&Group) -> f32,
+    sessions: &Sessions,
+) -> (Vec<Found>, Said) {
     let messages = Scale::new(sessions.messages, sessions.length);
     let wholes = Scale::new(sessions.roots, sessions.length);
     let tables: Vec<_> = view.segments().map(|(_, _, table)| table).collect();
@@ -180,7 +211,8 @@ fn score(view: &View, lots: &[Lot<'_>], numbers: &[u32], groups: &[Group], sessi
     let mut said = Said::new();
     let mut sums = vec![0_u32; sessions.all.len()];
     for group in groups {
-        let rarity = group.factor * messages.rarity(group.frequency);
+        let weight = weight(group) * group.factor;
+        let rarity = weight * messages.rarity(group.frequency);
         let mut places: Vec<u32> = Vec::new();
         for (lot, hits) in group.hits.iter().enumerate() {
             let scores = &mut of_message[lot];
@@ -202,7 +234,7 @@ fn score(view: &View, lots: &[Lot<'_>], numbers: &[u32], groups: &[Group], sessi
         }
         let in_session: HashMap<u32, u32> =
             places.into_iter().map(|place| (place, std::mem::take(&mut sums[place as usize]))).collect();
-        let rarity = group.factor * wholes.rarity(in_session.len() as u64);
+        let rarity = weight * wholes.rarity(in_session.len() as u64);
         for (place, times) in &in_session {
             let at = found[*place as usize].get_or_insert_with(|| Found { place: *place, score: 0.0, messages: Vec::new() });
             at.score += rarity * wholes.weight(*times, sessions.all[*place as usize].length);
@@ -303,7 +335,10 @@ fn told(groups: &[Group], sessions: &Sessions) -> String {
             Shape::Name => "name",
             Shape::Pair => "pair",
         };
-        let forms = group.forms.iter().skip(1).map(|(form, _)| form.as_str()).collect::<Vec<_>>().join(", ");
+        let others = group.forms.iter().skip(1).map(|(form, _)| form.as_str());
+        let forms = others.clone().take(MOST_TOLD).collect::<Vec<_>>().join(", ");
+        let more = others.len().saturating_sub(MOST_TOLD);
+        let forms = if more == 0 { forms } else { format!("{forms} and {more} more") };
         text.push_str(&format!(
             "{shape} {:?} x {:.2}: {} messages, {} as written{}\n",
             group.word.term,

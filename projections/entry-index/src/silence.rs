@@ -9,8 +9,8 @@ use tantivy::schema::Field;
 
 use crate::error::IndexError;
 use crate::groups::{self, Group, Lot};
-use crate::question::{Literal, Question, Shape};
-use crate::rank::{FEW_MESSAGES, Said, SessionFit};
+use crate::question::{self, Literal, Question, Shape};
+use crate::rank::{Said, SessionFit};
 use crate::view::Sessions;
 
 /// Of a question this long, in words that tell something, every one has to be said.
@@ -21,8 +21,9 @@ const SHARE: f32 = 0.5;
 const FEW: usize = 4;
 const FEW_IN_SESSION: f32 = 0.9;
 const FEW_IN_MESSAGE: f32 = 0.6;
-/// The share of a quoted line that one message has to cover.
+/// The share of a quoted line that one message has to cover: of one with words that nobody says, and of another.
 const QUOTED: f32 = 0.8;
+const QUOTED_AND_SAID: f32 = 0.6;
 /// A question with more unsaid words than this share is in a language of its own; what it shares with others are names.
 const FOREIGN: f32 = 0.4;
 /// One with so many words that everybody here uses is in the language of the house, whatever it asks about; with so many it may still be
@@ -53,6 +54,26 @@ pub enum Verdict {
     Never { why: String },
 }
 
+/// The verdict stands on pieces of the question that are meant as they are typed. The index knows words and not texts: if none of these
+/// stands in a text that was found, the other verdict holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Typed {
+    pub pieces: Vec<String>,
+    pub otherwise: Verdict,
+}
+
+/// A plain word of a language other than the house's is a loan word if it is longer than this.
+const LOAN: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tongue {
+    Home,
+    /// So many of its words are unsaid.
+    Unsaid,
+    /// Its words are said, but those that hold it together hardly ever.
+    Strange,
+}
+
 /// What is known about a question when it is to be answered or not.
 pub(crate) struct Evidence<'a> {
     pub lots: &'a [Lot<'a>],
@@ -63,12 +84,21 @@ pub(crate) struct Evidence<'a> {
     pub said: &'a Said,
     /// What share of the question are words that everybody here uses.
     pub everyday: f32,
+    /// Whether its short words are not those of the house's language.
+    pub strange: bool,
 }
 
 impl Evidence<'_> {
     /// The words themselves, without what they are made of.
     fn own(&self) -> impl Iterator<Item = (usize, &Group)> {
         self.groups.iter().enumerate().filter(|(_, group)| group.factor == 1.0)
+    }
+
+    /// The words themselves, and those of them that nobody says.
+    fn words(&self) -> (Vec<&Group>, Vec<&Group>) {
+        let own: Vec<&Group> = self.own().map(|(_, group)| group).collect();
+        let unsaid = own.iter().filter(|group| !group.is_said()).copied().collect();
+        (own, unsaid)
     }
 
     fn never(&self, group: &Group) -> Result<Verdict, IndexError> {
@@ -84,7 +114,12 @@ impl Evidence<'_> {
     /// with may be one in a few words that ask nothing.
     fn named(&self, sessions: &Sessions) -> Option<BTreeSet<String>> {
         let few = self.own().count() <= SHORT && !self.question.asks;
-        let is_name = |group: &Group| group.word.capital && if group.word.opens { few } else { group.is_said() };
+        let alone_unsaid = few && self.own().filter(|(_, group)| !group.is_said()).count() == 1;
+        let seldom = |group: &Group| group.frequency * 20 <= sessions.messages.max(20);
+        let is_name = |group: &Group| match (group.word.opens, group.is_said()) {
+            (true, said) => group.word.capital && alone_unsaid && !said,
+            (false, said) => group.word.capital && said && seldom(group),
+        };
         let names: Vec<usize> = self.own().filter(|(_, group)| is_name(group)).map(|(n, _)| n).collect();
         let (first, others) = names.split_first()?;
         let says_all = |place: &&u32| others.iter().all(|n| self.said[*n].contains_key(*place));
@@ -108,14 +143,22 @@ impl Evidence<'_> {
         self.question.literals.iter().filter(said).collect()
     }
 
-    fn is_foreign(&self, own: &[&Group], unsaid: usize, literal: bool) -> bool {
+    fn tongue(&self, own: &[&Group], unsaid: usize, literal: bool) -> Tongue {
         let names = literal || own.iter().any(|group| group.word.shape == Shape::Name && group.is_said());
         let at_home = if names { SURELY_AT_HOME } else { AT_HOME };
-        unsaid as f32 > own.len() as f32 * FOREIGN && own.len() > 5 && self.everyday < at_home
+        if unsaid as f32 > own.len() as f32 * FOREIGN && own.len() > 5 && self.everyday < at_home {
+            Tongue::Unsaid
+        } else if self.strange && !self.question.quotes {
+            Tongue::Strange
+        } else {
+            Tongue::Home
+        }
     }
 
     /// An unsaid word that is written as a name, or is what a path or a flag cannot do without.
-    fn unsaid_name<'a>(&self, unsaid: &[&'a Group], foreign: bool, said: &[&Literal]) -> Option<&'a Group> {
+    fn unsaid_name<'a>(&self, unsaid: &[&'a Group], tongue: Tongue, said: &[&Literal]) -> Option<&'a Group> {
+        let home = tongue == Tongue::Home;
+        let sentence = home && self.own().filter(|(_, group)| group.word.shape != Shape::Pair).count() > SHORT;
         let named = |group: &&&Group| {
             if said.iter().any(|literal| literal.chunk == group.word.chunk) {
                 return false;
@@ -123,9 +166,9 @@ impl Evidence<'_> {
             let literal =
                 self.question.literals.iter().any(|it| it.chunk == group.word.chunk && it.needs.contains(&group.word.term));
             match group.word.shape {
-                Shape::Name => true,
-                Shape::Capital => !foreign,
-                Shape::Plain | Shape::Pair => literal && !foreign,
+                Shape::Name => literal || !sentence || !question::is_slight(&group.word.term),
+                Shape::Capital => home,
+                Shape::Plain | Shape::Pair => literal && home,
             }
         };
         unsaid.iter().find(named).copied()
@@ -133,8 +176,12 @@ impl Evidence<'_> {
 
     /// Two words that tell something, in one message; one that a few sessions talk about; or one in another script than the rest, which
     /// nobody writes but to name something.
-    fn is_foreign_answer(&self, sessions: &Sessions, fits: &[SessionFit]) -> bool {
-        let telling = |group: &Group| group.frequency * 20 <= sessions.messages.max(20) && group.word.term.chars().count() > 1;
+    fn is_foreign_answer(&self, tongue: Tongue, sessions: &Sessions, fits: &[SessionFit]) -> bool {
+        let telling = |group: &Group| {
+            let length = group.word.term.chars().count();
+            let loan = tongue == Tongue::Unsaid || group.word.shape != Shape::Plain || length > LOAN;
+            group.frequency * 20 <= sessions.messages.max(20) && length > 1 && loan
+        };
         let known: Vec<_> = self.own().filter(|(_, group)| group.is_said() && telling(group)).collect();
         let topic = known.iter().any(|(n, group)| {
             let sessions = self.said[*n].len();
@@ -151,31 +198,54 @@ impl Evidence<'_> {
     }
 }
 
-pub(crate) fn verdict(evidence: &Evidence<'_>, sessions: &Sessions, fits: &[SessionFit]) -> Result<Verdict, IndexError> {
-    let own: Vec<&Group> = evidence.own().map(|(_, group)| group).collect();
-    let unsaid: Vec<&Group> = own.iter().filter(|group| !group.is_said()).copied().collect();
+pub(crate) fn verdict(
+    evidence: &Evidence<'_>,
+    sessions: &Sessions,
+    fits: &[SessionFit],
+) -> Result<(Verdict, Option<Typed>), IndexError> {
+    let (own, unsaid) = evidence.words();
     if own.is_empty() {
-        return evidence.thin(&[], sessions);
+        return Ok((evidence.thin(&[], sessions)?, None));
     }
-    // A word by itself that nobody says means nothing else; nor do several of which a house that talks much says none in any form.
-    let unheard = sessions.messages >= FEW_MESSAGES && !own.iter().any(|group| group.is_known());
+    // A word by itself that nobody says means nothing else; nor do several of which nobody says one in any form.
+    let unheard = !own.iter().any(|group| group.is_known());
     if let (Some(group), true) = (unsaid.first(), unheard || own.len() == 1) {
-        return evidence.never(group);
+        return Ok((evidence.never(group)?, None));
     }
     let said = evidence.said_literals();
+    let verdict = judged(evidence, &said, sessions, fits)?;
+    let (either, typed): (Vec<&Literal>, Vec<&Literal>) = said.into_iter().partition(|literal| literal.either);
+    if typed.is_empty() {
+        return Ok((verdict, None));
+    }
+    let named = |literal: &&Literal| literal.text.starts_with("--") || literal.text.contains(['/', '\\']);
+    let all = typed.len() == evidence.question.literals.iter().filter(|literal| !literal.either).count();
+    let nothing_else = own.iter().all(|group| typed.iter().any(|literal| literal.chunk == group.word.chunk));
+    let otherwise = match typed.first() {
+        Some(first) if all && (nothing_else || typed.iter().any(named)) => {
+            Verdict::Never { why: format!("nobody writes {:?}", first.stands) }
+        }
+        Some(_) | None => judged(evidence, &either, sessions, fits)?,
+    };
+    Ok((verdict, Some(Typed { pieces: typed.into_iter().map(|literal| literal.stands.clone()).collect(), otherwise })))
+}
+
+/// The verdict, if these pieces stand somewhere as they are typed.
+fn judged(evidence: &Evidence<'_>, said: &[&Literal], sessions: &Sessions, fits: &[SessionFit]) -> Result<Verdict, IndexError> {
+    let (own, unsaid) = evidence.words();
     let literal = said.iter().any(|literal| !literal.either);
-    let foreign = evidence.is_foreign(&own, unsaid.len(), literal);
-    if let (Some(group), false) = (evidence.unsaid_name(&unsaid, foreign, &said), literal) {
+    let tongue = evidence.tongue(&own, unsaid.len(), literal);
+    if let (Some(group), false) = (evidence.unsaid_name(&unsaid, tongue, said), literal) {
         return evidence.never(group);
     }
-    if foreign {
-        let named = evidence.is_foreign_answer(sessions, fits);
+    if tongue != Tongue::Home {
+        let named = evidence.is_foreign_answer(tongue, sessions, fits);
         return if named { Ok(Verdict::Answer { trust: BY_NAMES }) } else { evidence.thin(&unsaid, sessions) };
     }
     let in_session = fits.iter().map(|fit| fit.covers).fold(0.0, f32::max);
     let in_message = fits.iter().flat_map(|fit| &fit.matches).map(|fit| fit.covers).fold(0.0, f32::max);
     let scattered = own.len() <= FEW && in_session < FEW_IN_SESSION && in_message < FEW_IN_MESSAGE;
-    let misquoted = evidence.question.quotes && in_message < QUOTED;
+    let misquoted = evidence.question.quotes && in_message < if unsaid.is_empty() { QUOTED_AND_SAID } else { QUOTED };
     let missing = own.len() <= SHORT && !unsaid.is_empty();
     // Whoever pastes a line looks for that line, and not for one that means the same.
     if !literal && misquoted {

@@ -29,6 +29,9 @@ fn marks(text: &str, terms: &BTreeSet<&str>) -> Vec<(usize, usize)> {
             let length = if run.dense { term.len() } else { width(&text[at..], term.chars().count()) };
             ends.push((at, at + length));
         });
+        if run.dense {
+            mark_characters(&run, terms, &mut ends);
+        }
         if whole {
             ends = vec![(run.at, run.at + run.text.len())];
         }
@@ -40,6 +43,14 @@ fn marks(text: &str, terms: &BTreeSet<&str>) -> Vec<(usize, usize)> {
         }
     }
     marks
+}
+
+/// A character by itself is no term of a run where it has neighbours.
+fn mark_characters(run: &analysis::Run<'_>, terms: &BTreeSet<&str>, ends: &mut Vec<(usize, usize)>) {
+    let characters = run.text.char_indices().map(|(at, c)| (at, at + c.len_utf8()));
+    let wanted = characters.filter(|(from, to)| terms.contains(&run.text[*from..*to]));
+    ends.extend(wanted.map(|(from, to)| (run.at + from, run.at + to)));
+    ends.sort_unstable();
 }
 
 /// Bytes of so many characters.
@@ -124,6 +135,8 @@ mod tests {
         assert_eq!(shown("call fromSortedIter twice", &["fromsortediter", "from"], 100).unwrap(), "call «fromSortedIter» twice");
         assert_eq!(shown("call fromSortedIter twice", &["sorted"], 100).unwrap(), "call from«Sorted»Iter twice");
         assert_eq!(shown("日本語の検索", &["検索"], 100).unwrap(), "日本語の«検索»");
+        assert_eq!(shown("日本語の検索", &["日本", "の", "検"], 100).unwrap(), "«日本»語«の検»索");
+        assert_eq!(shown("会议在3月5日举行", &["3", "月", "5", "日"], 100).unwrap(), "会议在«3月5日»举行");
         assert_eq!(shown("nothing of it", &["else"], 100), None);
     }
 

@@ -15,7 +15,9 @@ use crate::error::IndexError;
 use crate::groups::{Lot, SHORTEST};
 
 /// Words that are looked for in the place of one: those that the house says most.
-const MOST: usize = 16;
+pub(crate) const MOST: usize = 16;
+/// Pairs that are looked for in the place of one character: each has another neighbour, and a frequent character has many.
+pub(crate) const MOST_PAIRS: usize = 1_024;
 /// Two letters of a word this long may be wrong; of a shorter one, one.
 const LONG: usize = 8;
 
@@ -24,13 +26,9 @@ type Found = BTreeMap<String, u64>;
 
 /// Words that begin alike and end a little differently are forms of one word in most languages, as prefixes are of few.
 fn is_form(word: &str, other: &str) -> bool {
-    let (long, short) = (word.chars().count().max(other.chars().count()), word.chars().count().min(other.chars().count()));
+    let long = word.chars().count().max(other.chars().count());
     let common = word.chars().zip(other.chars()).take_while(|(one, two)| one == two).count();
-    other != word
-        && common >= SHORTEST
-        && common * 10 >= long * 7
-        && short + 1 >= common
-        && other.chars().all(char::is_alphabetic)
+    other != word && common >= SHORTEST && common * 10 >= long * 7 && other.chars().all(char::is_alphabetic)
 }
 
 pub(crate) fn forms(lots: &[Lot<'_>], word: &str) -> Result<Vec<String>, IndexError> {
@@ -46,11 +44,11 @@ pub(crate) fn forms(lots: &[Lot<'_>], word: &str) -> Result<Vec<String>, IndexEr
             }
         }
     }
-    most_said(lots, found)
+    most_said(lots, found, MOST)
 }
 
-/// Words that have this one inside.
-pub(crate) fn containing(lots: &[Lot<'_>], word: &str) -> Result<Vec<String>, IndexError> {
+/// Words that have this one inside, at most so many.
+pub(crate) fn containing(lots: &[Lot<'_>], word: &str, most: usize) -> Result<Vec<String>, IndexError> {
     let (finder, mut found) = (Finder::new(word), Found::new());
     for lot in lots {
         let lines = lot.words()?;
@@ -67,7 +65,7 @@ pub(crate) fn containing(lots: &[Lot<'_>], word: &str) -> Result<Vec<String>, In
             from = end;
         }
     }
-    most_said(lots, found)
+    most_said(lots, found, most)
 }
 
 /// Words that differ by a letter or two; two that changed places are one.
@@ -85,7 +83,7 @@ pub(crate) fn alike(lots: &[Lot<'_>], field: Field, word: &str) -> Result<Vec<St
             }
         }
     }
-    most_said(lots, found)
+    most_said(lots, found, MOST)
 }
 
 /// The words of a segment, each on a line: no word has a line's end in it.
@@ -101,8 +99,8 @@ pub(crate) fn lines(mut terms: TermStreamer<'_>) -> String {
 }
 
 /// Those that the house says most. Few are not counted, and may be words that it never says.
-fn most_said(lots: &[Lot<'_>], found: Found) -> Result<Vec<String>, IndexError> {
-    if found.len() <= MOST {
+fn most_said(lots: &[Lot<'_>], found: Found, bound: usize) -> Result<Vec<String>, IndexError> {
+    if found.len() <= bound {
         return Ok(found.into_keys().collect());
     }
     let mut found: Vec<(String, u64)> = found.into_iter().collect();
@@ -110,14 +108,14 @@ fn most_said(lots: &[Lot<'_>], found: Found) -> Result<Vec<String>, IndexError> 
     let mut most: Vec<(String, u64)> = Vec::new();
     for (term, anywhere) in found {
         // The house does not say it in more documents than there are.
-        if most.get(MOST - 1).is_some_and(|last| last.1 > anywhere) {
+        if most.get(bound - 1).is_some_and(|last| last.1 > anywhere) {
             break;
         }
         let said: u64 = lots.iter().map(|lot| lot.said(&term)).sum::<Result<_, IndexError>>()?;
         let at = most.partition_point(|known| (known.1, &term) > (said, &known.0));
         if said > 0 {
             most.insert(at, (term, said));
-            most.truncate(MOST);
+            most.truncate(bound);
         }
     }
     // As the few above: what another house says does not change the order.

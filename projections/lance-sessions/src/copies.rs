@@ -69,10 +69,10 @@ impl Datasets {
         Ok(self.folders.drop_copy(name).await?)
     }
 
-    fn sink(&self, folder: Folder) -> SessionsSink {
+    fn sink(&self, folder: Folder, beside: bool) -> SessionsSink {
         let serving = self.serving.lock().clone().filter(|substrate| *substrate.folder() == folder);
         let substrate = serving.unwrap_or_else(|| Arc::new(Substrate::new(folder, self.caches.clone())));
-        SessionsSink::new(substrate, self.log.clone())
+        SessionsSink::new(substrate, self.log.clone(), beside)
     }
 
     /// Whether the tables can be read, and, if the machine was started since, hold nothing that was never synced.
@@ -116,11 +116,11 @@ impl Copies<Change> for Datasets {
             return Ok(Live::Outdated { version: 0 });
         }
         self.serving()?;
-        Ok(Live::Current(self.sink(folder)))
+        Ok(Live::Current(self.sink(folder, false)))
     }
 
     async fn beside(&self, label: &str) -> Result<SessionsSink, SinkError> {
-        Ok(self.sink(self.folders.beside(label).await?))
+        Ok(self.sink(self.folders.beside(label).await?, true))
     }
 
     async fn hold(&self) -> Result<(Hold, Checkpoint), SinkError> {

@@ -26,6 +26,8 @@ pub struct Coverage {
     pub embedded: u64,
     /// Those with a vector of some other model.
     pub other_model: u64,
+    /// Those that the model was not asked about yet.
+    pub missing: u64,
 }
 
 /// Of the rows that name a model.
@@ -81,7 +83,7 @@ impl Counts {
     fn coverage(&self, model: &str) -> Coverage {
         let embedded = self.models.get(model).map_or(0, |marks| marks.vectors);
         let all: u64 = self.models.values().map(|marks| marks.vectors).sum();
-        Coverage { messages_with_text: self.texts, embedded, other_model: all - embedded }
+        Coverage { messages_with_text: self.texts, embedded, other_model: all - embedded, missing: self.lacking(Some(model)) }
     }
 }
 

@@ -47,6 +47,14 @@ pub struct Embedded {
     pub without_words: u64,
 }
 
+/// What [`Datasets::embed`] is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Made(Embedded),
+    /// All are made, and what is due of their index begins: for many it takes minutes.
+    Indexing,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum EmbedError {
     #[error("there is no model to make vectors with")]
@@ -77,9 +85,9 @@ struct Work<'a> {
 }
 
 impl Datasets {
-    /// Makes the vectors that are missing. Others may read and write meanwhile; begun again after it was interrupted, it goes on with
-    /// what is left.
-    pub async fn embed(&self, house: &HouseId, again: Again, mut progress: impl FnMut(Embedded)) -> Result<Embedded, EmbedError> {
+    /// Makes the vectors that are missing, and then what is due of their index, which is so as well if the feeder wrote them. Others
+    /// may read and write meanwhile; begun again after it was interrupted, it goes on with what is left.
+    pub async fn embed(&self, house: &HouseId, again: Again, mut progress: impl FnMut(Step)) -> Result<Embedded, EmbedError> {
         let source = self.caches.making.source.clone().ok_or(EmbedError::NoModel)?;
         let mut embedded = Embedded::default();
         // Messages come while others are embedded.
@@ -90,14 +98,15 @@ impl Datasets {
             let groups = work.prepare(&mut embedded).await?;
             for fragments in groups {
                 while work.step(&fragments, &mut embedded).await? {
-                    progress(embedded);
+                    progress(Step::Made(embedded));
                 }
             }
             let serves = self.serving()?.is_some_and(|it| it.directory() == work.substrate.directory());
             if embedded.done == before && serves {
+                maintain::after_vectors(&work.substrate, house, || progress(Step::Indexing)).await;
                 return Ok(embedded);
             }
-            progress(embedded);
+            progress(Step::Made(embedded));
         }
     }
 

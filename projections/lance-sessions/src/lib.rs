@@ -27,7 +27,7 @@ mod vectors;
 
 pub use copies::{CopyInfo, Datasets, Hold};
 pub use coverage::Coverage;
-pub use embed::{Again, EmbedError, Embedded};
+pub use embed::{Again, EmbedError, Embedded, Step};
 pub use error::DatasetError;
 pub use filter::{Filter, Project};
 pub use maintain::{Health, Upkeep};

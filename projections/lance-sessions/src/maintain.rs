@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
+use std::time::Duration;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::UInt64Type;
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use events::HouseId;
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use lance::Dataset;
+use lance::dataset::cleanup::CleanupPolicy;
 use lance::dataset::optimize::{CompactionOptions, compact_files};
 use lance::deps::datafusion::arrow;
 use lance::index::DatasetIndexExt;
@@ -21,12 +23,14 @@ use lance_index::optimize::OptimizeOptions;
 use lance_index::scalar::{BuiltinIndexType, ScalarIndexParams};
 use projector::folders::files;
 use serde::Serialize;
+use tokio::time::Instant;
 
 use crate::copies::{self, Datasets};
+use crate::coverage;
 use crate::error::DatasetError;
 use crate::read::literal;
 use crate::schema::{Index, Table};
-use crate::substrate::{Substrate, scan, told};
+use crate::substrate::{LookedAt, Substrate, scan, told};
 use crate::vectors::{MODEL, VECTOR, width_of};
 
 /// Fragments of fewer rows are made one with others of their tier. Larger ones than the last are never written again,
@@ -40,6 +44,9 @@ const MANY: usize = 32;
 /// they are made one up to so many rows.
 const SCATTERED: usize = 32;
 const TOGETHER: usize = 131_072;
+/// Past so many, where there is an index and nobody asked: the tiers leave half of them at most, so the others are new rows and not a
+/// few that are written again and again with what came since.
+const SCATTERED_AGAIN: usize = 2 * SCATTERED;
 /// Segments of an index that are looked through one after the other.
 const SEGMENTS: usize = 8;
 /// Some rows are large; this many of them are held when fragments are made one.
@@ -47,14 +54,18 @@ const ROWS_AT_A_TIME: usize = 256;
 const READ_AHEAD: u64 = 64 << 20;
 /// Rows that an index may lack: to look through them costs less than to write them into it.
 const LACKING: u64 = 1_024;
+/// One row in so many that it may lack all the same, where whoever embeds looks every few seconds.
+const LACKING_ONE_IN: u64 = 64;
 /// Of an index of vectors, as many as the specification says.
 const ROWS_OF_A_PART: usize = 4_096;
 /// For each number of a vector; what is found by them is compared exactly.
 const BITS: u8 = 3;
 /// Vectors that do not come out even are not indexed.
 const BITS_OF_A_BYTE: usize = 8;
-/// Versions are kept for readers that are still at them.
+/// Versions are kept so long after the next came, for readers that are still at them.
 const KEPT: TimeDelta = TimeDelta::minutes(10);
+/// What failed may take minutes, and whoever embeds looks every few seconds.
+const AFTER_A_FAILURE: Duration = Duration::from_secs(600);
 
 /// How much is done for a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,9 +115,9 @@ fn due(dataset: &Dataset) -> Option<usize> {
     tiers.into_iter().find(|tier| fragments.iter().filter(|fragment| rows(fragment) < *tier).count() > MANY)
 }
 
-fn is_scattered(messages: &Dataset) -> bool {
+fn is_scattered(messages: &Dataset, most: usize) -> bool {
     let small = |fragment: &&Fragment| fragment.physical_rows.unwrap_or_default() < TOGETHER;
-    messages.fragments().iter().filter(small).count() > SCATTERED
+    messages.fragments().iter().filter(small).count() > most
 }
 
 /// After every write; mostly it does nothing.
@@ -119,7 +130,49 @@ pub(crate) async fn routine(substrate: &Substrate, dataset: Dataset, table: Tabl
     }
 }
 
-/// Versions go only when what replaces them is on the disk.
+/// After vectors were written, by whomever: makes what is due of their index, and says so before. Who searches and who feeds does not wait
+/// for it.
+pub(crate) async fn after_vectors(substrate: &Substrate, house: &HouseId, begins: impl FnOnce()) {
+    if let Some(LookedAt::Failed(when)) = substrate.looked_at.lock().get(house)
+        && when.elapsed() < AFTER_A_FAILURE
+    {
+        return;
+    }
+    if let Err(error) = Box::pin(keep_vectors(substrate, house, begins)).await {
+        substrate.looked_at.lock().insert(house.clone(), LookedAt::Failed(Instant::now()));
+        tracing::warn!(%error, %house, "upkeep of vectors failed; trying again in a while");
+    }
+}
+
+async fn keep_vectors(substrate: &Substrate, house: &HouseId, begins: impl FnOnce()) -> Result<(), DatasetError> {
+    let Some(messages) = substrate.table(house, Table::Messages).await? else { return Ok(()) };
+    let looked_at = substrate.looked_at.lock().insert(house.clone(), LookedAt::Version(messages.version_id()));
+    let known = matches!(looked_at, Some(LookedAt::Version(version)) if version == messages.version_id());
+    if known || !is_behind(substrate, house, &messages).await? {
+        return Ok(());
+    }
+    begins();
+    upkeep(substrate, messages, Table::Messages, Occasion::Stage(Upkeep::WhatIsDue)).await
+}
+
+/// Whether messages lack an index that they are to have, or it lacks many of them. Counts what [`is_for_an_index`] reads.
+async fn is_behind(substrate: &Substrate, house: &HouseId, messages: &Dataset) -> Result<bool, DatasetError> {
+    let fault = |error: lance::Error| told(error, 1);
+    let rows = messages.count_rows(None).await.map_err(fault)? as u64;
+    if lacking(messages, Table::Messages).await.map_err(fault)? >= LACKING.max(rows / LACKING_ONE_IN) {
+        return Ok(true);
+    }
+    if segments(messages).await.map_err(fault)?.contains_key(&index_name(VECTOR)) {
+        return Ok(is_scattered(messages, SCATTERED_AGAIN));
+    }
+    let from = substrate.making().indexed_from;
+    if rows < from || !width_of(messages)?.is_multiple_of(BITS_OF_A_BYTE) {
+        return Ok(false);
+    }
+    let counts = coverage::sum(&coverage::of_fragments(substrate, house, messages).await?);
+    Ok(counts.models.len() == 1 && counts.models.values().all(|marks| marks.vectors >= from))
+}
+
 fn upkeep(substrate: &Substrate, dataset: Dataset, table: Table, why: Occasion) -> BoxFuture<'_, Result<(), DatasetError>> {
     Box::pin(keep_up(substrate, dataset, table, why))
 }
@@ -140,16 +193,39 @@ async fn keep_up(substrate: &Substrate, mut dataset: Dataset, table: Table, why:
     }
     let indexed_from = substrate.making().indexed_from;
     if table == Table::Messages && why != Occasion::Write && is_for_an_index(&dataset, indexed_from).await.map_err(fault)? {
-        if is_scattered(&dataset) {
+        let indexed = segments(&dataset).await.map_err(fault)?.contains_key(&index_name(VECTOR));
+        // It may take longer than versions are kept.
+        let _reading = substrate.folder().reading()?;
+        if is_scattered(&dataset, if indexed && !everything { SCATTERED_AGAIN } else { SCATTERED }) {
             make_one(&mut dataset, TOGETHER).await.map_err(fault)?;
         }
         index_vectors(&mut dataset).await.map_err(fault)?;
     }
     if dataset.version_id() != before {
         files::sync_all(substrate.directory()).await?;
-        dataset.cleanup_old_versions(KEPT, None, Some(false)).await.map_err(fault)?;
+        remove_old_versions(substrate, &dataset).await?;
     }
     Ok(())
+}
+
+/// When what replaces them is on the disk, and nobody reads for long.
+async fn remove_old_versions(substrate: &Substrate, dataset: &Dataset) -> Result<(), DatasetError> {
+    if substrate.folder().unread()?.is_none() {
+        return Ok(());
+    }
+    // One cannot be read if another process removes it at the same time.
+    let Ok(versions) = dataset.versions().await else { return Ok(()) };
+    let times: Vec<_> = versions.iter().map(|it| (it.version, it.timestamp)).collect();
+    // The latest has just been written.
+    let Some(kept) = oldest_kept(&times, dataset.version().timestamp - KEPT) else { return Ok(()) };
+    let policy = CleanupPolicy { before_version: Some(kept), error_if_tagged_old_versions: false, ..CleanupPolicy::default() };
+    dataset.cleanup_with_policy(policy).await.map_err(|error| told(error, 1))?;
+    Ok(())
+}
+
+/// The version that was the latest at a moment: in a quiet house it may be old, and was read until the next came all the same.
+fn oldest_kept(versions: &[(u64, DateTime<Utc>)], at: DateTime<Utc>) -> Option<u64> {
+    versions.iter().filter(|(_, since)| *since <= at).map(|(version, _)| *version).max()
 }
 
 /// Fragments of fewer rows, where they stand beside each other.
@@ -352,4 +428,19 @@ async fn health(dataset: &Dataset, table: Table) -> Result<Health, lance::Error>
             Table::Sessions | Table::Parts => 0,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_kept_until_the_one_after_it_is_old() {
+        let minute = |n: i64| DateTime::<Utc>::UNIX_EPOCH + TimeDelta::minutes(n);
+        let versions = [(3, minute(0)), (4, minute(100)), (5, minute(500)), (6, minute(501))];
+        assert_eq!(oldest_kept(&versions, minute(491)), Some(4), "it was read until a minute ago");
+        assert_eq!(oldest_kept(&versions, minute(99)), Some(3));
+        assert_eq!(oldest_kept(&versions, minute(500)), Some(5));
+        assert_eq!(oldest_kept(&versions, minute(-1)), None);
+    }
 }

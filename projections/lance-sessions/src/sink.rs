@@ -26,6 +26,8 @@ pub struct SessionsSink {
     pub(crate) substrate: Arc<Substrate>,
     source: Source,
     feeder: Feeder,
+    /// Whether another copy serves while this one is made.
+    beside: bool,
     /// The highest position that a table has rows of.
     marks: HashMap<(HouseId, Table), u64>,
     /// Tables that have rows.
@@ -42,9 +44,9 @@ struct Rows {
 }
 
 impl SessionsSink {
-    pub(crate) fn new(substrate: Arc<Substrate>, log: Log) -> Self {
+    pub(crate) fn new(substrate: Arc<Substrate>, log: Log, beside: bool) -> Self {
         let feeder = Feeder::new(substrate.folder().clone());
-        Self { substrate, source: Source::new(log), feeder, marks: HashMap::new(), filled: HashSet::new(), grown: true }
+        Self { substrate, source: Source::new(log), feeder, beside, marks: HashMap::new(), filled: HashSet::new(), grown: true }
     }
 
     async fn rows(&mut self, changes: Vec<Change>) -> Result<BTreeMap<HouseId, Rows>, SinkError> {
@@ -135,7 +137,7 @@ impl SessionsSink {
     async fn write(&mut self, rows: BTreeMap<HouseId, Rows>) -> Result<(), SinkError> {
         for (house, Rows { sessions, mut messages }) in rows {
             let width = vectors::width(&self.substrate, &house).await?;
-            vectors::fill(&self.substrate, &mut messages, width).await;
+            vectors::fill(&self.substrate, &mut messages, width, self.beside).await;
             self.put(&house, Table::Parts, &messages, |row| row.origin.position, rows::parts).await?;
             self.put(&house, Table::Messages, &messages, |row| row.origin.position, |new| rows::messages(new, width)).await?;
             self.put(&house, Table::Sessions, &sessions, |row| row.origin.position, rows::sessions).await?;

@@ -25,6 +25,7 @@ use lance::session::Session;
 use lance::{Dataset, Error};
 use parking_lot::Mutex;
 use projector::Folder;
+use tokio::time::Instant;
 
 use crate::about::Means;
 use crate::coverage::Counted;
@@ -60,11 +61,27 @@ pub(crate) struct Substrate {
     open: Mutex<HashMap<(HouseId, Table), Dataset>>,
     pub counted: Counted,
     pub means: Means,
+    pub looked_at: Mutex<HashMap<HouseId, LookedAt>>,
+}
+
+/// When it was looked last what is due of the vectors of messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LookedAt {
+    Version(u64),
+    /// Then it failed.
+    Failed(Instant),
 }
 
 impl Substrate {
     pub fn new(folder: Folder, caches: Caches) -> Self {
-        Self { folder, caches, open: Mutex::default(), counted: Counted::default(), means: Means::default() }
+        Self {
+            folder,
+            caches,
+            open: Mutex::default(),
+            counted: Counted::default(),
+            means: Means::default(),
+            looked_at: Mutex::default(),
+        }
     }
 
     /// The copy that the tables are.

@@ -37,6 +37,12 @@ pub trait VectorSource: Send + Sync + Debug {
     /// One for each text; `None` where the model has no words for it. Called on a blocking thread.
     fn vectors(&self, texts: &[&str]) -> Result<Vec<Option<Vec<F16>>>, String>;
 
+    /// One for each text; `None` where it would have to be made first. Asks no model, and takes no longer than to read what is kept.
+    /// Called on a blocking thread.
+    fn kept(&self, texts: &[&str]) -> Result<Vec<Option<Vec<F16>>>, String> {
+        Ok(vec![None; texts.len()])
+    }
+
     /// Whether it is quick enough to be asked while rows are written.
     fn is_quick(&self) -> bool;
 }
@@ -63,7 +69,8 @@ pub(crate) struct Embedding {
 }
 
 impl Datasets {
-    /// Rows get vectors of this source: as they are written if it is quick, by [`Datasets::embed`] in any case. Before the first use.
+    /// Rows get vectors of this source: as they are written if it is quick, or has kept them and the copy is made beside the one that
+    /// serves; by [`Datasets::embed`] in any case. Before the first use.
     #[must_use]
     pub fn with_vectors(mut self, source: Arc<dyn VectorSource>) -> Self {
         self.caches.making.source = Some(source);
@@ -83,20 +90,36 @@ fn sound(vector: &[F16]) -> bool {
     vector.iter().all(|number| number.is_finite()) && vector.iter().any(|number| number.to_f32() != 0.0)
 }
 
-/// Asks the model, away from the threads on which others wait.
-pub(crate) async fn make(source: &Arc<dyn VectorSource>, texts: Vec<String>) -> Result<Vec<Embedding>, String> {
-    let (asked, told) = (source.clone(), texts.len());
-    let made = tokio::task::spawn_blocking(move || asked.vectors(&texts.iter().map(String::as_str).collect::<Vec<_>>())).await;
-    let vectors = made.map_err(|error| error.to_string())??;
-    let (model, dimensions): (Arc<str>, _) = (source.model().into(), source.dimensions());
+type Ask = fn(&dyn VectorSource, &[&str]) -> Result<Vec<Option<Vec<F16>>>, String>;
+
+/// Asks a source, away from the threads on which others wait.
+async fn told(source: &Arc<dyn VectorSource>, texts: Vec<String>, ask: Ask) -> Result<Vec<Option<Vec<F16>>>, String> {
+    let (asked, told, dimensions) = (source.clone(), texts.len(), source.dimensions());
+    let made = move || ask(&*asked, &texts.iter().map(String::as_str).collect::<Vec<_>>());
+    let vectors = tokio::task::spawn_blocking(made).await.map_err(|error| error.to_string())??;
     if vectors.len() != told {
         return Err(format!("{} vectors came back for {told} texts", vectors.len()));
     }
     if let Some(odd) = vectors.iter().flatten().find(|vector| vector.len() != dimensions) {
         return Err(format!("a vector of {} numbers came back, not of {dimensions}", odd.len()));
     }
+    Ok(vectors)
+}
+
+/// Asks the model.
+pub(crate) async fn make(source: &Arc<dyn VectorSource>, texts: Vec<String>) -> Result<Vec<Embedding>, String> {
+    let vectors = told(source, texts, |source, texts| source.vectors(texts)).await?;
+    let model: Arc<str> = source.model().into();
     let embedding = |vector: Option<Vec<F16>>| Embedding { model: model.clone(), vector: vector.filter(|it| sound(it)) };
     Ok(vectors.into_iter().map(embedding).collect())
+}
+
+/// What is there without asking it. `None`: it is to be asked.
+async fn look_up(source: &Arc<dyn VectorSource>, texts: Vec<String>) -> Result<Vec<Option<Embedding>>, String> {
+    let vectors = told(source, texts, |source, texts| source.kept(texts)).await?;
+    let model: Arc<str> = source.model().into();
+    let embedding = |vector: Vec<F16>| sound(&vector).then(|| Embedding { model: model.clone(), vector: Some(vector) });
+    Ok(vectors.into_iter().map(|vector| vector.and_then(embedding)).collect())
 }
 
 /// The numbers of a vector of these messages.
@@ -118,17 +141,26 @@ pub(crate) async fn width(substrate: &Substrate, house: &HouseId) -> Result<usiz
     Ok(substrate.making().source.as_ref().map_or(DIMENSIONS as usize, |source| source.dimensions()))
 }
 
-/// Vectors for rows that are about to be written. Without them the rows are written all the same, and `embed` finds them later.
-pub(crate) async fn fill(substrate: &Substrate, rows: &mut [MessageRow], width: usize) {
-    let Some(source) = substrate.making().source.as_ref().filter(|it| it.is_quick() && it.dimensions() == width) else { return };
+/// Vectors for rows that are about to be written. A copy that is built anew beside the one that serves loses none that a source has kept
+/// which is not quick; of new rows it has kept nothing, and to look would take longer than to write them. Without vectors the rows are
+/// written all the same, and `embed` finds them later.
+pub(crate) async fn fill(substrate: &Substrate, rows: &mut [MessageRow], width: usize, beside: bool) {
+    let Some(source) = substrate.making().source.as_ref().filter(|it| it.dimensions() == width) else { return };
+    if !source.is_quick() && !beside {
+        return;
+    }
     let texts: Vec<_> = rows.iter().filter_map(|row| row.text.clone()).collect();
     if texts.is_empty() {
         return;
     }
-    match make(source, texts).await {
+    let embeddings = match source.is_quick() {
+        true => make(source, texts).await.map(|made| made.into_iter().map(Some).collect()),
+        false => look_up(source, texts).await,
+    };
+    match embeddings {
         Ok(embeddings) => {
             let said = rows.iter_mut().filter(|row| row.text.is_some());
-            said.zip(embeddings).for_each(|(row, embedding)| row.embedding = Some(embedding));
+            said.zip(embeddings).for_each(|(row, embedding)| row.embedding = embedding);
         }
         Err(error) => tracing::warn!(error, model = source.model(), "messages are written without vectors"),
     }

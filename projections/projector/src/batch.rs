@@ -203,3 +203,36 @@ pub(crate) async fn again<P: Projector>(log: &Log, projector: &P, commits: &[Com
     }
     commits.last().map(|last| (changes, after(last)))
 }
+
+#[cfg(test)]
+mod tests {
+    use event_log::{Change, Command, Create, Options, StoreUrl};
+
+    use super::*;
+    use crate::project::{Recorded, Unprojectable};
+
+    struct Nothing;
+
+    impl Projector for Nothing {
+        const NAME: &'static str = "nothing";
+        const VERSION: u32 = 1;
+        type Change = ();
+
+        fn project(&self, _: &Recorded) -> Result<Vec<()>, Unprojectable> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_batch_claims_no_position_that_its_follower_has_not_come_to() {
+        let store = StoreUrl::Memory.open(&[], true).expect("a store");
+        let here = Log::open(store.clone(), Options::default()).await.expect("a log");
+        let ahead = Log::open(store, Options::default()).await.expect("the same log");
+        let mut follower = here.follow(Cursor::default()).await.expect("a follower");
+        let create = Create { content_type: Some("application/json".into()), ..Create::default() };
+        let written = ahead.submit(Command::one("arbe-thread-t", Change::Create(create))).await.expect("a commit").position;
+        let mut batch = Batch::new(Checkpoint::default());
+        fill(&ahead, &Nothing, &mut follower, Reach::Forever, &mut batch).await.expect("a batch");
+        assert!(batch.seen < written || batch.to.position() == written, "{} of {written}", batch.seen);
+    }
+}

@@ -8,6 +8,7 @@ pub mod entries;
 mod environments;
 mod houses;
 pub mod library;
+mod phrase;
 mod projections;
 mod row;
 mod sandboxes;

@@ -11,7 +11,6 @@ mod error;
 mod find;
 mod fuse;
 mod get;
-mod phrase;
 mod search;
 #[cfg(test)]
 mod tests;

@@ -7,12 +7,13 @@ use serde_json::json;
 
 use super::Home;
 
+/// Nobody listens at the discard port: whatever is not for loopback is refused at once.
+pub(crate) const LOOPBACK_ALONE: [(&str, &str); 3] =
+    [("HTTP_PROXY", "http://127.0.0.1:9"), ("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", "127.0.0.1,localhost")];
+
 pub(super) fn environment(model: &str) -> Vec<(&'static str, String)> {
     let mut environment = vec![("ANTHROPIC_BASE_URL", model.to_owned())];
-    // Nobody listens at the discard port: whatever is not for loopback is refused at once.
-    environment.extend(["HTTP_PROXY", "HTTPS_PROXY"].map(|proxy| (proxy, "http://127.0.0.1:9".to_owned())));
     let others = [
-        ("NO_PROXY", "127.0.0.1,localhost"),
         ("ANTHROPIC_API_KEY", "none"),
         ("ANTHROPIC_MODEL", "claude-sonnet-4-5"),
         ("SCRIPTED_API_KEY", "none"),
@@ -25,7 +26,7 @@ pub(super) fn environment(model: &str) -> Vec<(&'static str, String)> {
         ("PI_OFFLINE", "1"),
         ("PI_TELEMETRY", "0"),
     ];
-    environment.extend(others.map(|(name, value)| (name, value.to_owned())));
+    environment.extend(LOOPBACK_ALONE.into_iter().chain(others).map(|(name, value)| (name, value.to_owned())));
     environment
 }
 

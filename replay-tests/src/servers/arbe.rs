@@ -121,10 +121,7 @@ impl Drop for ArbeServer {
 }
 
 fn spawn(directory: &TempDir, store: &str, env: &[(String, String)], flags: &[String]) -> Result<Process> {
-    let mut command = Command::new(directories::arbe_binary()?);
-    for (key, _) in std::env::vars().filter(|(key, _)| configures(key)) {
-        command.env_remove(key);
-    }
+    let mut command = bare()?;
     command
         .args(["serve", "--listen", "127.0.0.1:0", "--store", store, "--data-dir"])
         .arg(data(directory))
@@ -133,6 +130,15 @@ fn spawn(directory: &TempDir, store: &str, env: &[(String, String)], flags: &[St
         .env("HOME", directory.path())
         .envs(env.iter().map(|(key, value)| (key, value)));
     Process::spawn(command, &log_file(directory))
+}
+
+/// `arbe`, set up by nothing but its own defaults.
+pub(super) fn bare() -> Result<Command> {
+    let mut command = Command::new(directories::arbe_binary()?);
+    for (key, _) in std::env::vars().filter(|(key, _)| configures(key)) {
+        command.env_remove(key);
+    }
+    Ok(command)
 }
 
 /// What the developer's shell says about stores and about arbe must not reach the server under test.

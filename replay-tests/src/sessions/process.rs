@@ -77,7 +77,8 @@ impl Sync {
         let mut said = String::new();
         child.stdout.take().context("stdout is piped")?.read_to_string(&mut said)?;
         ensure!(child.wait()?.success(), "arbe sync failed: {said}");
-        let summary: Value = serde_json::from_str(&said)?;
+        // A line for the embed stage comes after it.
+        let summary: Value = serde_json::from_str(said.lines().next().unwrap_or_default())?;
         let sum = |key: &str| summary["clients"].as_object().into_iter().flatten().filter_map(|(_, it)| it[key].as_u64()).sum();
         let (sessions, messages, new_messages) = (sum("sessions"), sum("messages"), sum("new_messages"));
         Ok(Measured { sessions, messages, new_messages, seconds, peak_mib, written })
@@ -89,6 +90,20 @@ impl Sync {
 
     pub(super) fn dataset_bytes(&self) -> anyhow::Result<u64> {
         bytes_below(&self.data.join("lance"))
+    }
+
+    /// Of the index of words.
+    pub(super) fn index_bytes(&self) -> anyhow::Result<u64> {
+        bytes_below(&self.data.join("index"))
+    }
+
+    /// Of the vectors that are kept.
+    pub(super) fn vector_bytes(&self) -> anyhow::Result<u64> {
+        bytes_below(&self.data.join("vectors"))
+    }
+
+    pub(super) fn data(&self) -> &Path {
+        &self.data
     }
 
     pub(super) fn source_bytes(&self) -> anyhow::Result<u64> {

@@ -143,9 +143,15 @@ pub(super) async fn ask(server: &ArbeServer, sessions: u64) -> anyhow::Result<Se
 }
 
 /// The median of processes that ask one thing each, which a server could answer.
-pub(super) fn alone(data: &Path, questions: &[String], model: Option<&str>) -> anyhow::Result<f64> {
+pub(super) fn alone(
+    data: &Path,
+    questions: &[String],
+    model: Option<&str>,
+    mut before: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<f64> {
     let mut times = Vec::new();
     for question in questions.iter().take(NEW_PROCESSES) {
+        before()?;
         let mut command = Command::new(crate::directories::arbe_binary()?);
         command.args(["search", "--json", "--data-dir"]).arg(data).arg("--").arg(question);
         command.env_remove("ARBE_EMBED_MODEL").envs(model.map(|model| ("ARBE_EMBED_MODEL", model)));

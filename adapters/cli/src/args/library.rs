@@ -179,7 +179,8 @@ pub(crate) struct Search {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Find {
-    /// Every one has to be there, in whatever form; without any, the newest entries are found
+    /// Every one has to be there, in whatever form; without any, the newest entries are found. Numbers of seven digits and more, and
+    /// fractions, are found only where they stand in a text
     #[arg(value_name = "WORDS")]
     pub(crate) words: Vec<String>,
     /// Only of this thread
@@ -255,7 +256,8 @@ pub(crate) struct Mcp {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Eval {
-    /// Tab-separated: id, stratum, query, expected sessions or messages (`client:id`, `client:id#message`, any of them), note
+    /// Tab-separated; the first line names the columns: query, gold (or expected: `client:id` or `client:id#message`, any of them),
+    /// stratum (or kind), and maybe id
     #[arg(value_name = "TSV")]
     pub(crate) queries: PathBuf,
     /// Only one half of them, split by expected session

@@ -2,15 +2,30 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
 use super::platform::Remote;
 use super::secrets::VaultKeys;
 use super::values::Until;
 use super::work::Work;
 
+/// Over what a server is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    #[default]
+    Http,
+    /// MCP on stdin and stdout, as `arbe mcp`; nothing else is served.
+    Stdio,
+}
+
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct Serve {
+    /// How it is reached
+    #[arg(long, value_enum, default_value_t, value_name = "TRANSPORT")]
+    pub(crate) transport: Transport,
+    /// With --transport stdio: the house, by id or name [default: the only one]
+    #[arg(long, env = "ARBE_HOUSE", value_name = "HOUSE")]
+    pub(crate) house: Option<String>,
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:4437]
     #[arg(long, env = "ARBE_LISTEN", value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,

@@ -26,6 +26,14 @@ fn copies_are_reached_through_the_projections() {
 }
 
 #[test]
+fn a_server_on_stdio_is_that_of_mcp() {
+    let verb = parse("serve --transport stdio --house lab").unwrap().by_its_name();
+    assert!(matches!(verb, Verb::Library(LibraryVerb::Mcp(mcp)) if mcp.house.as_deref() == Some("lab")));
+    assert!(matches!(parse("serve --transport http").unwrap().by_its_name(), Verb::Serve(_)));
+    assert!(matches!(parse("serve").unwrap().by_its_name(), Verb::Serve(_)));
+}
+
+#[test]
 fn every_verb_is_understood() {
     for line in [
         "house list --json",
@@ -96,6 +104,8 @@ fn every_verb_is_understood() {
         "thread token t1",
         "sandbox list --limit 3 --json",
         "sandbox list --reconcile --limit 3",
+        "sandbox list --runtime daytona",
+        "sandbox list --provider daytona --reconcile",
         "sandbox show s1",
         "sandbox request local --env e1 --thread t1",
         "sandbox live s1 container-17",

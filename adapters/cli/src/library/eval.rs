@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::bail;
+use lance_sessions::{Coverage, VectorSource};
 use queries::library::{self, Arms, PROTOCOL_VERSION, SearchRequest, SearchResponse};
 use serde::Serialize;
 use tokio::time::Instant;
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 use super::{Library, searching};
 use crate::args::Eval;
 use crate::config::Config;
+use crate::output::Refused;
 use crate::seeker::Seeker;
 use crate::{datasets, output, seeker};
 
@@ -64,19 +66,41 @@ pub(super) async fn eval(args: Eval, config: &Config, json: bool) -> anyhow::Res
     if let Some(why) = late {
         bail!("the index is behind the log: {why:#}");
     }
-    let arms = match args.arm {
+    let mut arms = match args.arm {
         Some(arm) => vec![arm.into()],
         None if seeker.model().is_some() => vec![Arms::Words, Arms::Meaning, Arms::Both],
         None => vec![Arms::Words],
     };
+    let mut refused = None;
+    if let Some(model) = seeker.model().filter(|_| arms.iter().any(|arms| *arms != Arms::Words)) {
+        let coverage = seeker.datasets.coverage(&library.house, model.model()).await?;
+        refused = complete(model.model(), coverage).err();
+    }
+    if refused.is_some() {
+        arms.retain(|arms| *arms == Arms::Words);
+    }
     let bench = Bench { items: &items, seeker: &seeker, library: &library, config, misses: args.misses };
     let mut runs = Vec::new();
     for arms in arms {
         runs.push(bench.run(arms).await?);
     }
     library.close().await;
-    tell(&mut runs, json)?;
-    Ok(ExitCode::SUCCESS)
+    if !runs.is_empty() {
+        tell(&mut runs, json)?;
+    }
+    refused.map_or(Ok(ExitCode::SUCCESS), |refused| Err(refused.into()))
+}
+
+/// Figures of a part would be taken for those of the whole.
+fn complete(model: &str, coverage: Coverage) -> Result<(), Refused> {
+    let Coverage { messages_with_text, missing, .. } = coverage;
+    if missing == 0 {
+        return Ok(());
+    }
+    let what =
+        format!("{missing} of {messages_with_text} messages are not embedded with {model}, so only words can be evaluated");
+    let how = "run `arbe sync --only embed` first, with --force-embed where they are embedded with another model";
+    Err(Refused(format!("{what}; {how}")))
 }
 
 impl Bench<'_> {
@@ -189,4 +213,17 @@ fn tell(runs: &mut [Run], json: bool) -> anyhow::Result<()> {
         output::print(format!("{arm:<8} {what:<5}  p50 {p50_ms:.1} ms, p95 {p95_ms:.1} ms, {samples} questions\n"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_embedded_in_part_is_not_evaluated() {
+        let whole = Coverage { messages_with_text: 5, embedded: 4, other_model: 0, missing: 0 };
+        complete("m:1", whole).unwrap();
+        let refused = complete("m:1", Coverage { embedded: 3, missing: 2, ..whole }).unwrap_err().to_string();
+        assert!(refused.contains("2 of 5") && refused.contains("`arbe sync --only embed`"), "{refused}");
+    }
 }

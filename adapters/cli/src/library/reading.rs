@@ -29,7 +29,7 @@ pub(super) async fn get(args: Get, config: &Config, json: bool) -> anyhow::Resul
     };
     let library = Library::open(config, args.house.as_deref()).await?;
     let shelf = Shelf::new(datasets::open(config, &library.log)?, &library.log, None);
-    let late = stages::follow(&library, &shelf.datasets).await.err();
+    let late = stages::follow(&library.log, &shelf.datasets).await.err();
     let got = library::get(&shelf, &library.house, request).await;
     library.close().await;
     let got = got.map_err(|error| refused(error, late.as_ref()))?;

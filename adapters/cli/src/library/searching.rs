@@ -14,7 +14,7 @@ use crate::seeker::{self, Model, Seeker};
 use crate::{datasets, exit};
 
 /// Opens what is searched, and brings it up to the log.
-pub(crate) async fn seeker(library: &Library, config: &Config) -> anyhow::Result<(Seeker, Option<anyhow::Error>)> {
+pub(super) async fn seeker(library: &Library, config: &Config) -> anyhow::Result<(Seeker, Option<anyhow::Error>)> {
     seeker_with(library, config, seeker::model(config).await?).await
 }
 
@@ -25,9 +25,9 @@ async fn seeker_with(
 ) -> anyhow::Result<(Seeker, Option<anyhow::Error>)> {
     let index = seeker::open(config, &library.log)?;
     let datasets = datasets::open_with(config, &library.log, model.as_ref())?;
-    let mut late = stages::follow_index(library, &index).await.err();
+    let mut late = stages::follow_index(&library.log, &index).await.err();
     if model.is_some() {
-        late = stages::follow(library, &datasets).await.err().or(late);
+        late = stages::follow(&library.log, &datasets).await.err().or(late);
     }
     Ok((Seeker::new(config, &library.log, index, datasets, model), late))
 }
@@ -148,7 +148,7 @@ pub(super) async fn find(args: Find, config: &Config, json: bool) -> anyhow::Res
     let query = EntryQuery { text: args.words.join(" "), filter, skip: args.offset, most: args.limit.into() };
     let library = Library::open(config, args.house.as_deref()).await?;
     let index = seeker::open(config, &library.log)?;
-    let late = stages::follow_index(&library, &index).await.err();
+    let late = stages::follow_index(&library.log, &index).await.err();
     let seeker = Seeker::new(config, &library.log, index, datasets::open(config, &library.log)?, None);
     let found = entries::find(&seeker, &library.house, query).await;
     library.close().await;

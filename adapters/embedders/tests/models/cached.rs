@@ -11,6 +11,7 @@ use crate::tiny::{options, write_static};
 #[derive(Debug)]
 struct Counting {
     model: &'static str,
+    quick: bool,
     asked: Mutex<Vec<Vec<String>>>,
     /// Fails on this text.
     fails_on: &'static str,
@@ -18,7 +19,11 @@ struct Counting {
 
 impl Counting {
     fn new(model: &'static str) -> Arc<Self> {
-        Arc::new(Self { model, asked: Mutex::default(), fails_on: "never" })
+        Arc::new(Self { model, quick: true, asked: Mutex::default(), fails_on: "never" })
+    }
+
+    fn slow(model: &'static str) -> Arc<Self> {
+        Arc::new(Self { model, quick: false, asked: Mutex::default(), fails_on: "never" })
     }
 
     fn asked(&self) -> Vec<Vec<String>> {
@@ -28,7 +33,7 @@ impl Counting {
 
 impl Embedder for Counting {
     fn is_quick(&self) -> bool {
-        true
+        self.quick
     }
 
     fn model(&self) -> &str {
@@ -64,6 +69,62 @@ fn a_vector_that_was_cached_is_not_computed_again() {
     assert_eq!(embedder.asked(), [["dddd"]]);
 }
 
+/// Of 1 to `count` letters.
+fn lengths(count: usize) -> Vec<String> {
+    (1..=count).map(|length| "x".repeat(length)).collect()
+}
+
+fn as_strs(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn a_quick_model_makes_a_few_texts_again_sooner_than_all_that_is_kept_is_read() {
+    let directory = TempDir::new().unwrap();
+    let texts = lengths(1_000);
+    let embedder = Counting::new("one:1");
+    Cached::open(embedder.clone(), directory.path()).unwrap().embed_documents(&as_strs(&texts)).unwrap();
+    let size = || std::fs::metadata(directory.path().join("one_1.v1")).unwrap().len();
+    let (before, _) = (size(), embedder.asked());
+    let cached = Cached::open(embedder.clone(), directory.path()).unwrap();
+    assert_eq!(cached.embed_documents(&["xx", "new", " "]).unwrap(), [numbers(&[2.0, 3.0]), vec![None]].concat());
+    assert_eq!((embedder.asked(), size()), (vec![vec!["xx".to_owned(), "new".to_owned(), " ".to_owned()]], before));
+    let rounds = (0..20).take_while(|_| {
+        cached.embed_documents(&["xx"]).unwrap();
+        !embedder.asked().is_empty()
+    });
+    assert_eq!(rounds.count(), 12, "those of many calls are many");
+    cached.embed_documents(&["xx", "another"]).unwrap();
+    assert_eq!(embedder.asked(), [["another"]], "what was read once is not passed by");
+    assert!(size() > before);
+}
+
+#[test]
+fn many_texts_and_those_of_a_slow_model_are_looked_up_among_all_that_is_kept() {
+    let directory = TempDir::new().unwrap();
+    let texts = lengths(1_000);
+    let (quick, slow) = (Counting::new("one:1"), Counting::slow("two:2"));
+    for embedder in [&quick, &slow] {
+        Cached::open(embedder.clone(), directory.path()).unwrap().embed_documents(&as_strs(&texts)).unwrap();
+        embedder.asked();
+    }
+    Cached::open(quick.clone(), directory.path()).unwrap().embed_documents(&as_strs(&texts[..20])).unwrap();
+    Cached::open(slow.clone(), directory.path()).unwrap().embed_documents(&["xx"]).unwrap();
+    assert_eq!((quick.asked().len(), slow.asked().len()), (0, 0));
+}
+
+#[test]
+fn what_is_kept_is_told_without_computing_anything() {
+    let directory = TempDir::new().unwrap();
+    let embedder = Counting::new("one:1");
+    Cached::open(embedder.clone(), directory.path()).unwrap().embed_documents(&["a", "ccc", " "]).unwrap();
+    embedder.asked();
+    let cached = Cached::open(embedder.clone(), directory.path()).unwrap();
+    let [ccc, new, blank, a] = cached.kept_documents(&["ccc", "bb", " ", "a"]).unwrap().try_into().unwrap();
+    assert_eq!([ccc, a].to_vec(), numbers(&[3.0, 1.0]));
+    assert_eq!((new, blank, embedder.asked().len()), (None, None, 0));
+}
+
 #[test]
 fn a_text_without_words_has_no_vector() {
     let directory = TempDir::new().unwrap();
@@ -87,10 +148,10 @@ fn another_model_computes_anew_and_going_back_finds_what_was_there() {
 #[test]
 fn what_was_computed_before_a_failure_is_kept() {
     let directory = TempDir::new().unwrap();
-    let texts: Vec<String> = (1..=200).map(|length| "x".repeat(length)).collect();
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let texts = lengths(200);
+    let texts = as_strs(&texts);
     let fails_on: &'static str = Box::leak("x".repeat(150).into_boxed_str());
-    let failing = Arc::new(Counting { model: "one:1", asked: Mutex::default(), fails_on });
+    let failing = Arc::new(Counting { model: "one:1", quick: true, asked: Mutex::default(), fails_on });
     assert!(Cached::open(failing, directory.path()).unwrap().embed_documents(&texts).is_err());
     let embedder = Counting::new("one:1");
     Cached::open(embedder.clone(), directory.path()).unwrap().embed_documents(&texts).unwrap();

@@ -25,7 +25,8 @@ struct Filter {
     /// May be left out by who is in one house only.
     #[serde(default)]
     house: Option<HouseId>,
-    /// Every word of it has to be there, in whatever form; without any, the newest entries are found.
+    /// Every word of it has to be there, in whatever form; without any, the newest entries are found. Numbers of seven digits and more,
+    /// and fractions, are found only where they stand in a text.
     #[serde(default)]
     #[schemars(length(max = 4096))]
     q: Option<String>,

@@ -3,7 +3,7 @@ use std::fmt::Write;
 use queries::library::{GetResponse, MessagePage, MessageView, SessionPage};
 use serde::Serialize;
 
-use super::page::{Page, count, fitting, word};
+use super::page::{Page, asked, count, fitting, word};
 use super::view::{Shown, brief, whole};
 
 /// Bytes of an answer: about 8,000 tokens.
@@ -46,7 +46,7 @@ fn header<T: Serialize>(session: &T) -> String {
 fn session(page: &SessionPage) -> String {
     let mut out = Page::new(LIMIT - TAIL);
     out.add(&header(&page.session));
-    let shown = page.messages.iter().take_while(|view| out.add(&format!("\n{}", block(view)))).count();
+    let shown = page.messages.iter().take_while(|view| out.add(&format!("\n{}", block(page.session.id.as_str(), view)))).count();
     let left = (page.messages.len() - shown) as u64 + page.messages_remaining;
     let id = word(page.session.id.as_str());
     let mut out = out.text;
@@ -62,15 +62,15 @@ fn session(page: &SessionPage) -> String {
 }
 
 /// A message of a page, with its parts as far as they fit.
-fn block(view: &MessageView) -> String {
+fn block(session: &str, view: &MessageView) -> String {
     if view.parts.is_none() {
-        return fitting(MESSAGE, |most| brief(view, most));
+        return fitting(MESSAGE, |most| brief(session, view, most));
     }
-    let id = word(view.id.as_str());
-    let Shown { mut text, left, last } = whole(view, MESSAGE, &format!("; pond_get message_id={id}"));
+    let asked = asked(session, view.id.as_str());
+    let Shown { mut text, left, last } = whole(view, MESSAGE, &format!("; {asked}"));
     if left > 0 {
         let parts = count(left, "part");
-        let _ = writeln!(text, "[… {parts} more; pond_get message_id={id} after_id={}]", word(&last));
+        let _ = writeln!(text, "[… {parts} more; {asked} after_id={}]", word(&last));
     }
     text
 }
@@ -85,8 +85,9 @@ fn message(page: &MessagePage) -> String {
     }
     let head = header(&page.session);
     let room = (LIMIT - TAIL).saturating_sub(head.len() + target.len());
-    let (before, earlier) = nearest(page.before.iter().rev(), room / 2);
-    let (after, later) = nearest(page.after.iter(), room.saturating_sub(before.iter().map(String::len).sum()));
+    let (before, earlier) = nearest(page.session.id.as_str(), page.before.iter().rev(), room / 2);
+    let left = room.saturating_sub(before.iter().map(String::len).sum());
+    let (after, later) = nearest(page.session.id.as_str(), page.after.iter(), left);
     let mut out = head;
     if earlier > 0 {
         let _ = writeln!(out, "\n[… {} before left out; ask for one of those below to see them]", count(earlier, "message"));
@@ -107,10 +108,10 @@ fn message(page: &MessagePage) -> String {
 }
 
 /// As many as there is room for, and how many there is none for.
-fn nearest<'a>(views: impl ExactSizeIterator<Item = &'a MessageView>, room: usize) -> (Vec<String>, u64) {
+fn nearest<'a>(session: &str, views: impl ExactSizeIterator<Item = &'a MessageView>, room: usize) -> (Vec<String>, u64) {
     let all = views.len();
     let mut used = 0;
-    let blocks = views.map(|view| format!("\n{}", fitting(AROUND, |most| brief(view, most))));
+    let blocks = views.map(|view| format!("\n{}", fitting(AROUND, |most| brief(session, view, most))));
     let fits = |block: &String| {
         used += block.len();
         used <= room

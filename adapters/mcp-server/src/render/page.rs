@@ -89,6 +89,11 @@ pub(super) fn word(text: &str) -> Cow<'_, str> {
     format!("\"{short}{dots}\"").into()
 }
 
+/// How a message is asked for. Always with its session: forks repeat messages under the same ids.
+pub(super) fn asked(session: &str, message: &str) -> String {
+    format!("pond_get session_id={} message_id={}", word(session), word(message))
+}
+
 /// As it is spelled on the wire.
 pub(crate) fn spelled<T: Serialize>(value: &T) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();

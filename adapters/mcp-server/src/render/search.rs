@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use queries::library::{Hit, Mode, SearchResponse, SessionHit};
 
-use super::page::{Page, count, parts, quote, quote_around, word};
+use super::page::{Page, asked, count, parts, quote, quote_around, word};
 
 /// Bytes of an answer: about 6,000 tokens.
 pub(crate) const LIMIT: usize = 24 << 10;
@@ -76,7 +76,7 @@ fn blocks(session: &SessionHit, query: &str, most: usize) -> Vec<String> {
     let mut blocks = Vec::new();
     for hit in &session.matches {
         let mut block = std::mem::take(&mut head);
-        matched(&mut block, hit, query, most);
+        matched(&mut block, session, hit, query, most);
         blocks.push(block);
     }
     if blocks.is_empty() {
@@ -85,8 +85,9 @@ fn blocks(session: &SessionHit, query: &str, most: usize) -> Vec<String> {
     blocks
 }
 
-fn matched(out: &mut String, hit: &Hit, query: &str, most: usize) {
+fn matched(out: &mut String, session: &SessionHit, hit: &Hit, query: &str, most: usize) {
     let id = word(hit.message_id.as_str());
+    let asked = asked(hit.session_id.as_ref().unwrap_or(&session.session_id).as_str(), hit.message_id.as_str());
     let _ = write!(out, "{} {} message={id} score={:.2}", hit.role.as_str(), hit.timestamp, hit.score);
     if let Some(session) = &hit.session_id {
         let _ = write!(out, " session={}", word(session.as_str()));
@@ -95,13 +96,13 @@ fn matched(out: &mut String, hit: &Hit, query: &str, most: usize) {
     match (&hit.snippet, hit.text_bytes) {
         (Some(snippet), Some(all)) if snippet.len() <= most => {
             quote(out, snippet);
-            let _ = writeln!(out, "[… a passage of {all} bytes; pond_get message_id={id}]");
+            let _ = writeln!(out, "[… a passage of {all} bytes; {asked}]");
         }
         (snippet, all) => {
             let text = snippet.as_ref().unwrap_or(&hit.text);
             // Bytes that were left out before it got here.
             let before = all.map_or(0, |all| usize::try_from(all).unwrap_or(usize::MAX).saturating_sub(text.len()));
-            let mark = |missing: usize| format!("[… {} bytes more; pond_get message_id={id}]", missing.saturating_add(before));
+            let mark = |missing: usize| format!("[… {} bytes more; {asked}]", missing.saturating_add(before));
             quote_around(out, text, query, most, mark);
             if before > 0 && text.len() <= most {
                 let _ = writeln!(out, "{}", mark(0));

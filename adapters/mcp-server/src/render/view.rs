@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use queries::library::MessageView;
 
-use super::page::{fitting, parts, quote_ends, word};
+use super::page::{asked, fitting, parts, quote_ends, word};
 
 /// What stands on the line of a part, or where it belongs.
 const OF_ITS_LINE: [&str; 7] = ["id", "session_id", "message_id", "type", "provenance", "name", "options"];
@@ -31,9 +31,9 @@ fn line(view: &MessageView) -> String {
 }
 
 /// What is said in it; the parts are only named.
-pub(super) fn brief(view: &MessageView, most: usize) -> String {
+pub(super) fn brief(session: &str, view: &MessageView, most: usize) -> String {
     let mut out = format!("{}\n", line(view));
-    let mark = |missing| format!("[… {missing} bytes more; pond_get message_id={}]", word(view.id.as_str()));
+    let mark = |missing| format!("[… {missing} bytes more; {}]", asked(session, view.id.as_str()));
     quote_ends(&mut out, view.text.as_deref().unwrap_or_default(), most, mark);
     parts(&mut out, view.parts_summary.as_deref().unwrap_or_default());
     out

@@ -32,7 +32,7 @@ fn a_long_message_is_cut_around_what_was_looked_for() {
     let told = search(&answer(1, 1, &text), "where is needle_name");
     assert!(told.len() <= SEARCH_LIMIT && told.contains("the Needle_Name is here"), "{}", told.len());
     let (_, left) = told.split_once("[… ").unwrap();
-    assert!(left.ends_with(" bytes more; pond_get message_id=m0.0]\n"), "{left}");
+    assert!(left.ends_with(" bytes more; pond_get session_id=s0 message_id=m0.0]\n"), "{left}");
     let left: usize = left.split_once(' ').unwrap().0.parse().unwrap();
     assert!(left > text.len() - SEARCH_LIMIT && left < text.len());
 }
@@ -62,7 +62,19 @@ fn matches_that_do_not_fit_are_counted() {
 fn a_passage_stands_for_a_text_that_did_not_come_along() {
     let hits = vec![hit("m1", "how it begins", Some(("…around the «word» that…", 70_000)))];
     let told = search(&SearchResponse { sessions: vec![session_hit("s1", hits)], mode: Mode::Keyword, hints: vec![] }, "word");
-    assert!(told.ends_with("  …around the «word» that…\n[… a passage of 70000 bytes; pond_get message_id=m1]\n"), "{told}");
+    assert!(
+        told.ends_with("  …around the «word» that…\n[… a passage of 70000 bytes; pond_get session_id=s1 message_id=m1]\n"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_match_in_a_spawned_session_is_asked_for_there() {
+    let mut hit = hit("m1", "how it begins", None);
+    (hit.text_bytes, hit.session_id) = (Some(70_000), Some(of(json!("child"))));
+    let told =
+        search(&SearchResponse { sessions: vec![session_hit("s1", vec![hit])], mode: Mode::Keyword, hints: vec![] }, "word");
+    assert!(told.ends_with(" bytes more; pond_get session_id=child message_id=m1]\n"), "{told}");
 }
 
 #[test]
@@ -71,7 +83,7 @@ fn a_beginning_without_a_passage_says_what_is_missing() {
     hit.text_bytes = Some(70_000);
     let told =
         search(&SearchResponse { sessions: vec![session_hit("s1", vec![hit])], mode: Mode::Keyword, hints: vec![] }, "word");
-    assert!(told.ends_with("  how it begins\n[… 69987 bytes more; pond_get message_id=m1]\n"), "{told}");
+    assert!(told.ends_with("  how it begins\n[… 69987 bytes more; pond_get session_id=s1 message_id=m1]\n"), "{told}");
 }
 
 #[test]
@@ -88,7 +100,7 @@ fn a_page_ends_between_messages_and_says_where_to_go_on() {
 fn a_message_larger_than_a_page_keeps_how_it_begins_and_ends() {
     let told = page(vec![view("m1", &format!("first\n{}last", "\n".repeat(200_000))), view("m2", "the next")]);
     assert!(told.contains("  first\n") && told.contains("  last\n") && told.contains("  the next\n"));
-    assert!(told.contains(" bytes more; pond_get message_id=m1]\n"));
+    assert!(told.contains(" bytes more; pond_get session_id=s1 message_id=m1]\n"));
     assert!(told.ends_with("[the session ends here]\n"));
 }
 
@@ -107,7 +119,7 @@ fn parts_that_do_not_fit_are_left_for_the_next_page() {
     let expected = format!("[… {} parts more; pond_get session_id=s1 message_id=m2 after_id=p{}]\n", 22 - shown, shown - 1);
     assert!(shown > 1 && told.contains(&expected), "{told}");
     let told = page(vec![with_parts("m2", (0..20).map(part).collect())]);
-    assert!(told.contains(" parts more; pond_get message_id=m2 after_id=p1]\n"), "{told}");
+    assert!(told.contains(" parts more; pond_get session_id=s1 message_id=m2 after_id=p1]\n"), "{told}");
 }
 
 #[test]

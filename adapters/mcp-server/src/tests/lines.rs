@@ -96,7 +96,8 @@ async fn two_tools_are_listed_with_what_they_take_and_neither_changes_anything()
     assert_eq!(tools[0]["inputSchema"]["required"], json!(["query"]));
     assert_eq!(tools[1]["inputSchema"].get("required"), None);
     let fields = tools[0]["inputSchema"]["properties"].as_object().unwrap();
-    let expected = ["limit", "namespace", "project", "query", "role", "session_id", "since", "source_agent", "until"];
+    let expected =
+        ["limit", "min_score", "namespace", "project", "query", "role", "session_id", "since", "source_agent", "until"];
     assert_eq!(fields.keys().collect::<Vec<_>>(), expected);
 }
 
@@ -104,7 +105,7 @@ async fn two_tools_are_listed_with_what_they_take_and_neither_changes_anything()
 async fn a_search_is_asked_in_few_words_and_told_in_lines() {
     let pond = FakePond::named("s1");
     let mut client = Client::initialized(&pond).await;
-    let asked = json!({ "query": "pool", "since": "2026-03-01", "role": "assistant", "session_id": "s1" });
+    let asked = json!({ "query": "pool", "since": "2026-03-01", "role": "assistant", "session_id": "s1", "min_score": 0.25 });
     let (text, error) = client.call("pond_search", asked).await;
     let expected = "\
 1 session, best first, found by words and meaning
@@ -117,7 +118,13 @@ assistant 2026-03-01T12:00:00Z message=m2 score=0.90
 ";
     assert_eq!((text.as_str(), error), (expected, false));
     let asked = pond.last_asked();
-    for part in ["protocol_version: 1", "limit: Some(5)", "role: Some(Assistant)", "since: Some(Timestamp(1772323200000000))"] {
+    for part in [
+        "protocol_version: 1",
+        "limit: Some(5)",
+        "min_score: Some(0.25)",
+        "role: Some(Assistant)",
+        "since: Some(Timestamp(1772323200000000))",
+    ] {
         assert!(asked.contains(part), "{asked}");
     }
 }

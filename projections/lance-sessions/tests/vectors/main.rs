@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod about;
+mod indexed;
 mod site;
 
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use events::session::{Role, SessionId};
 use lance::Dataset;
 use lance::dataset::NewColumnTransform;
 use lance::deps::arrow_schema::{DataType, Field, Schema};
-use lance_sessions::{Again, Coverage, Datasets, EmbedError, Embedded, Filter, Project, SessionsProjector, Tuning, Upkeep};
+use lance_sessions::{Again, Coverage, Datasets, EmbedError, Embedded, Filter, Project, SessionsProjector, Step, Tuning, Upkeep};
 use projector::{Until, rebuild};
 
-use crate::site::{PLACE, Place, Site, direction, fake, house, ids, moment, numbered, site};
+use crate::site::{PLACE, Place, direction, fake, house, ids, moment, numbered, site};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quick_source_is_asked_as_rows_are_written_and_a_rebuilt_copy_finds_the_same() {
@@ -40,6 +41,24 @@ async fn a_quick_source_is_asked_as_rows_are_written_and_a_rebuilt_copy_finds_th
     let after =
         (site.near(&source, "alpha 3", &Filter::default(), 7).await, site.near(&source, "gamma", &Filter::default(), 4).await);
     assert_eq!(before, after);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rebuilt_copy_has_what_a_slow_source_has_kept_and_waits_for_nothing_else() {
+    let source = fake("fake-a", 256, false);
+    let site = site(&source).await;
+    site.say(PLACE, &numbered("alpha", 20)).await;
+    site.embed(Again::Missing).await.unwrap();
+    site.say(Place { session: "later", ..PLACE }, &["beta".into(), "alpha 3".into()]).await;
+    let asked = source.asked.load(Ordering::SeqCst);
+    assert_eq!(site.coverage("fake-a").await, (22, 20, 0));
+    assert_eq!(source.looked_for.load(Ordering::SeqCst), 0, "new rows are seldom said before, and to look takes time");
+    rebuild(&site.log, &Arc::new(SessionsProjector), &site.datasets, Until::Head, |_| {}).await.unwrap();
+    assert_eq!(site.coverage("fake-a").await, (22, 21, 0));
+    let near = site.near(&source, "alpha 3", &Filter::default(), 30).await;
+    assert_eq!((near.len(), ids(&near[..2])), (21, vec!["later m1".into(), "s m3".into()]), "the same was said before");
+    assert_eq!(source.asked.load(Ordering::SeqCst), asked, "nobody waited for it");
+    assert_eq!(site.embed(Again::Missing).await.unwrap(), Embedded { done: 1, of: 1, without_words: 0 });
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,6 +92,13 @@ async fn what_the_model_has_no_words_for_is_asked_once_and_never_found() {
     }
 }
 
+fn made(step: Step) -> Option<Embedded> {
+    match step {
+        Step::Made(embedded) => Some(embedded),
+        Step::Indexing => None,
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn embedding_goes_on_where_it_was_interrupted_and_then_writes_no_version() {
     let source = fake("fake-a", 256, false);
@@ -88,7 +114,7 @@ async fn embedding_goes_on_where_it_was_interrupted_and_then_writes_no_version()
     source.fails_from.store(u64::MAX, Ordering::SeqCst);
     let mut told = Vec::new();
     let fresh = Datasets::open(site.directory.path(), site.log.clone()).unwrap().with_vectors(source.clone());
-    let embedded = fresh.embed(&house(), Again::Missing, |it| told.push(it)).await.unwrap();
+    let embedded = fresh.embed(&house(), Again::Missing, |step| told.extend(made(step))).await.unwrap();
     assert_eq!((embedded.done, embedded.of), (1_200 - first, 1_200 - first));
     assert!(told.windows(2).all(|pair| pair[0].done <= pair[1].done) && told.last() == Some(&embedded), "{told:?}");
     let versions = site.versions();
@@ -234,20 +260,22 @@ async fn vectors_of_another_model_are_not_compared() {
 async fn a_model_of_the_same_width_takes_over_in_place_and_the_index_goes_first() {
     let (old, new) = (fake("fake-a", 256, true), fake("fake-b", 256, false));
     let site = site(&old).await;
-    let few = |site: Site| Site { datasets: site.datasets.clone().with_vectors_indexed_from(256), ..site };
-    let site = few(site);
+    let site = site.indexed_from(256);
     site.say(Place { session: "s/1", ..PLACE }, &numbered("alpha", 300)).await;
     site.datasets.update_indexes(Upkeep::WhatIsDue, |_, _| {}).await.unwrap();
     assert!(site.plan(&old, &Filter::default()).await.contains("ANNSubIndex"));
-    let site = few(site.with(&new));
+    let site = site.with(&new).indexed_from(256);
+    new.failing.store(true, Ordering::SeqCst);
+    site.embed(Again::Stale).await.unwrap_err();
+    assert!(!site.plan(&old, &Filter::default()).await.contains("ANNSubIndex"));
+    assert_eq!(ids(&site.near(&old, "alpha 17", &Filter::default(), 1).await), ["s/1 m17"]);
+    new.failing.store(false, Ordering::SeqCst);
     let embedded = site.embed(Again::Stale).await.unwrap();
     assert_eq!(embedded, Embedded { done: 300, of: 300, without_words: 0 });
     assert_eq!(site.coverage("fake-b").await, (300, 300, 0));
-    assert!(!site.plan(&new, &Filter::default()).await.contains("ANNSubIndex"));
+    assert!(site.plan(&new, &Filter::default()).await.contains("ANNSubIndex"), "it comes again with the last of them");
     assert_eq!(ids(&site.near(&new, "alpha 17", &Filter::default(), 1).await), ["s/1 m17"]);
     assert_eq!(site.near(&old, "alpha 17", &Filter::default(), 1).await, []);
-    site.datasets.update_indexes(Upkeep::WhatIsDue, |_, _| {}).await.unwrap();
-    assert!(site.plan(&new, &Filter::default()).await.contains("ANNSubIndex"), "the next stage makes it again");
     assert_eq!(site.embed(Again::Stale).await.unwrap(), Embedded::default());
     site.verify().await;
 }
@@ -360,31 +388,4 @@ async fn a_house_finds_nothing_of_another() {
     let query = direction("alpha", 256).unwrap();
     assert_eq!(site.datasets.nearest(&nobody, &query, "fake-a", &Filter::default(), 5, Tuning::default()).await.unwrap(), []);
     assert_eq!(site.datasets.coverage(&nobody, "fake-a").await.unwrap(), Coverage::default());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn many_vectors_are_indexed_and_more_are_folded_in() {
-    let source = fake("fake-a", 256, true);
-    let site = site(&source).await;
-    let site = Site { datasets: site.datasets.clone().with_vectors_indexed_from(500), ..site };
-    site.say(Place { session: "s/1", ..PLACE }, &numbered("alpha", 499)).await;
-    site.datasets.update_indexes(Upkeep::Everything, |_, _| {}).await.unwrap();
-    assert!(!site.plan(&source, &Filter::default()).await.contains("ANNSubIndex"), "too few");
-    site.say(Place { session: "s/2", role: "assistant", ..PLACE }, &numbered("beta", 101)).await;
-    site.datasets.update_indexes(Upkeep::Everything, |_, _| {}).await.unwrap();
-    let answers = Filter { role: Some(Role::Assistant), ..Filter::default() };
-    let plan = site.plan(&source, &answers).await;
-    let (_, looked_up) = plan.split_once("ANNSubIndex").unwrap().1.split_once("ScalarIndexQuery").unwrap();
-    assert!(looked_up.contains("role_idx"), "{plan}");
-    assert_eq!(ids(&site.near(&source, "alpha 7", &Filter::default(), 1).await), ["s/1 m7"]);
-    assert_eq!(site.near(&source, "alpha 7", &answers, 30).await.len(), 30);
-    site.say(Place { session: "s/3", ..PLACE }, &numbered("gamma", 20)).await;
-    assert_eq!(ids(&site.near(&source, "gamma 5", &Filter::default(), 1).await), ["s/3 m5"], "what is not folded is found too");
-    site.datasets.update_indexes(Upkeep::Everything, |_, _| {}).await.unwrap();
-    let health = site.datasets.health(&house()).await.unwrap();
-    assert_eq!((health["messages"].unindexed, health["messages"].embedded), (0, 620), "{health:?}");
-    assert_eq!(ids(&site.near(&source, "gamma 5", &Filter::default(), 1).await), ["s/3 m5"]);
-    let versions = site.versions();
-    site.datasets.update_indexes(Upkeep::Everything, |_, _| {}).await.unwrap();
-    assert_eq!(site.versions(), versions, "what is in order is left alone");
 }

@@ -1,8 +1,9 @@
 //! A log and datasets, and what makes vectors: a fake.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use commands::RealSource;
 use commands::sessions::{Recording, Sessions};
@@ -25,11 +26,16 @@ pub struct FakeVectors {
     /// It fails from this many texts on.
     pub fails_from: AtomicU64,
     pub failing: AtomicBool,
+    /// What it made.
+    pub kept: Mutex<HashMap<String, Vec<F16>>>,
+    /// Texts that were looked for among it.
+    pub looked_for: AtomicU64,
 }
 
 pub fn fake(model: &'static str, dimensions: usize, quick: bool) -> Arc<FakeVectors> {
     let (asked, fails_from, failing) = (AtomicU64::new(0), AtomicU64::new(u64::MAX), AtomicBool::new(false));
-    Arc::new(FakeVectors { model, dimensions, quick, asked, fails_from, failing })
+    let (kept, looked_for) = Default::default();
+    Arc::new(FakeVectors { model, dimensions, quick, asked, fails_from, failing, kept, looked_for })
 }
 
 pub fn direction(text: &str, dimensions: usize) -> Option<Vec<F16>> {
@@ -63,7 +69,16 @@ impl VectorSource for FakeVectors {
         if self.failing.load(Ordering::SeqCst) || before >= self.fails_from.load(Ordering::SeqCst) {
             return Err("it does not want to".into());
         }
-        Ok(texts.iter().map(|text| direction(text, self.dimensions)).collect())
+        let made: Vec<_> = texts.iter().map(|text| direction(text, self.dimensions)).collect();
+        let known = texts.iter().zip(&made).filter_map(|(text, made)| Some(((*text).to_owned(), made.clone()?)));
+        self.kept.lock().unwrap().extend(known);
+        Ok(made)
+    }
+
+    fn kept(&self, texts: &[&str]) -> Result<Vec<Option<Vec<F16>>>, String> {
+        self.looked_for.fetch_add(texts.len() as u64, Ordering::SeqCst);
+        let kept = self.kept.lock().unwrap();
+        Ok(texts.iter().map(|text| kept.get(*text).cloned()).collect())
     }
 
     fn is_quick(&self) -> bool {
@@ -141,12 +156,17 @@ impl Site {
         Self { datasets, ..self }
     }
 
+    /// The same with fewer vectors to an index.
+    pub fn indexed_from(self, vectors: u64) -> Self {
+        Self { datasets: self.datasets.clone().with_vectors_indexed_from(vectors), ..self }
+    }
+
     pub async fn embed(&self, again: Again) -> Result<Embedded, EmbedError> {
         self.datasets.embed(&house(), again, |_| {}).await
     }
 
     pub async fn coverage(&self, model: &str) -> (u64, u64, u64) {
-        let Coverage { messages_with_text, embedded, other_model } = self.datasets.coverage(&house(), model).await.unwrap();
+        let Coverage { messages_with_text, embedded, other_model, .. } = self.datasets.coverage(&house(), model).await.unwrap();
         assert_eq!(self.datasets.has_vectors(&house(), model).await.unwrap(), embedded > 0);
         (messages_with_text, embedded, other_model)
     }

@@ -142,6 +142,11 @@ impl Folder {
         files::lock_shared(&self.path.join(READERS))
     }
 
+    /// `None`: somebody reads. Nobody begins to as long as the lock is there.
+    pub fn unread(&self) -> Result<Option<File>, FolderError> {
+        self.try_lock(READERS)
+    }
+
     pub(super) fn try_lock(&self, file: &str) -> Result<Option<File>, FolderError> {
         files::try_lock(&self.path.join(file))
     }

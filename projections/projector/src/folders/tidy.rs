@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::folder::{READERS, RETIRED};
+use super::folder::RETIRED;
 use super::{FolderError, Folders, files, live_name};
 
 /// Readers that came before a swap have this long to finish.
@@ -25,7 +25,7 @@ impl Folders {
                     waiting = true;
                 }
                 Ok(since) if since.elapsed().is_ok_and(|since| since > KEPT) => {
-                    let unread = copy.try_lock(READERS)?;
+                    let unread = copy.unread()?;
                     waiting |= unread.is_none();
                     if unread.is_some() {
                         copy.remove()?;

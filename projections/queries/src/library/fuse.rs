@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use entry_index::{SessionFit, Verdict};
+use entry_index::{Last, SessionFit, Verdict};
 use events::session::Message;
 
 use super::search::{Arms, Meaning, Place};
@@ -80,6 +80,13 @@ impl Candidate {
         self.places.iter().position(|it| it == place).map(|at| self.sessions[at].as_str())
     }
 
+    /// The latest of what is told of it.
+    pub fn last(&self) -> Option<Last> {
+        let said = self.places.iter().zip(&self.said).filter_map(|(place, said)| Some((said.as_ref()?.timestamp, place)));
+        let (time, place) = said.max_by_key(|(time, place)| (*time, place.seq))?;
+        Some(Last { root: self.session_id.clone(), stream: place.stream.clone(), seq: place.seq, time: time.micros() })
+    }
+
     fn near(near: &Near) -> Self {
         Self {
             session_id: near.root.clone(),
@@ -138,7 +145,7 @@ fn weights(verdict: &Verdict, arms: Arms, near: &[Near]) -> (f64, f64) {
 }
 
 /// The candidates of both arms. A question that names what was never said has none.
-pub(super) fn fuse(verdict: &Verdict, sessions: Vec<SessionFit>, meaning: Meaning, arms: Arms) -> Vec<Candidate> {
+pub(super) fn fuse(verdict: &Verdict, said: Vec<Candidate>, meaning: Meaning, arms: Arms) -> Vec<Candidate> {
     let Meaning { mut near, chance } = meaning;
     match verdict {
         // By itself this arm knows no words, and always answers.
@@ -153,8 +160,7 @@ pub(super) fn fuse(verdict: &Verdict, sessions: Vec<SessionFit>, meaning: Meanin
         Verdict::Answer { .. } => {}
     }
     let (words, weight) = weights(verdict, arms, &near);
-    let mut candidates: Vec<Candidate> =
-        if words > 0.0 { sessions.into_iter().map(Candidate::from).collect() } else { Vec::new() };
+    let mut candidates = if words > 0.0 { said } else { Vec::new() };
     for (at, score) in normalized(&near) {
         let known = candidates.iter().position(|it| it.session_id == near[at].root);
         let place = known.unwrap_or_else(|| {

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use entry_index::{MessageFilter, Question, Ranked, SessionFit, Verdict, beginning, snippet};
+use entry_index::{Last, MessageFilter, Question, Ranked, SessionFit, Typed, Verdict, beginning, snippet};
 use events::HouseId;
 use events::session::{BodyRef, Data, Message, PartRef, Role, SessionId, Timestamp};
 use session_source::search_text;
 
 use super::find::{Hit, LONGEST, MOST_SESSIONS, Mode, SESSIONS, SearchRequest, SearchResponse, SessionHit, Stats};
 use super::fuse::{self, Candidate, Near};
-use super::phrase::Phrase;
 use super::{PartSummary, PondError};
+use crate::phrase::Phrase;
 
 /// Sessions that each retriever proposes.
 const POOL: usize = 50;
@@ -50,8 +50,8 @@ pub trait Finder: Send + Sync + std::fmt::Debug {
     /// What stands at places of the log; `None` where no message does.
     async fn said(&self, places: &[Place]) -> Result<Vec<Option<Message>>, PondError>;
 
-    /// Records of the session after one of its messages.
-    fn newer(&self, place: &Place) -> u64;
+    /// How many messages of each session, and of those that it spawned, come after one of them.
+    async fn newer(&self, house: &HouseId, lasts: Vec<Last>) -> Result<Vec<u64>, PondError>;
 
     /// How much there is to be found.
     async fn stats(&self, house: &HouseId) -> Result<Stats, PondError>;
@@ -128,9 +128,11 @@ pub async fn search_by(
     outcome.candidates.retain(|it| asked.min_score.is_none_or(|min| it.score >= min));
     outcome.candidates.truncate(limit);
     read(finder, &mut outcome.candidates, usize::MAX).await?;
+    let told: Vec<(&Candidate, Last)> = outcome.candidates.iter().filter_map(|it| Some((it, it.last()?))).collect();
+    let newer = finder.newer(house, told.iter().map(|(_, last)| last.clone()).collect()).await?;
     let mut sessions = Vec::new();
-    for candidate in &outcome.candidates {
-        sessions.extend(asked.hit(finder, candidate)?);
+    for ((candidate, _), newer) in told.into_iter().zip(newer) {
+        sessions.extend(asked.hit(candidate, newer)?);
     }
     let hints = asked.hints(&outcome, &sessions);
     Ok(SearchResponse { sessions, mode: outcome.mode, hints })
@@ -232,12 +234,19 @@ impl Asked {
         let nothing = || Ranked {
             sessions: Vec::new(),
             verdict: Verdict::Thin { why: "nothing is indexed yet".into(), named: None },
+            typed: None,
             plan: String::new(),
         };
-        let Ranked { sessions, verdict, plan } = words.unwrap_or_else(nothing);
+        let Ranked { sessions, mut verdict, typed, plan } = words.unwrap_or_else(nothing);
+        let mut said: Vec<Candidate> = sessions.into_iter().map(Candidate::from).collect();
+        if let Some(Typed { pieces, otherwise }) = typed
+            && !stand(finder, &pieces, &mut said).await?
+        {
+            verdict = otherwise;
+        }
         let mode = if meaning.is_some() { Mode::Hybrid } else { Mode::Keyword };
         let meaning = meaning.unwrap_or(Meaning { near: Vec::new(), chance: 0.0 });
-        let mut candidates = fuse::fuse(&verdict, sessions, meaning, arms);
+        let mut candidates = fuse::fuse(&verdict, said, meaning, arms);
         fuse::keep_first(&mut candidates, LOOKED_AT.max(most));
         self.look(finder, &mut candidates).await?;
         if arms != Arms::Meaning {
@@ -256,7 +265,7 @@ impl Asked {
         Ok(())
     }
 
-    fn hit(&self, finder: &dyn Finder, candidate: &Candidate) -> Result<Option<SessionHit>, PondError> {
+    fn hit(&self, candidate: &Candidate, newer_messages: u64) -> Result<Option<SessionHit>, PondError> {
         let internal = |error: &dyn std::fmt::Display| PondError::new(super::Code::Internal, error.to_string());
         let moment = |micros: i64| Timestamp::from_micros(micros).map_err(|error| internal(&error));
         let id = SessionId::new(&candidate.session_id).map_err(|error| internal(&error))?;
@@ -274,7 +283,6 @@ impl Asked {
             return Ok(None);
         }
         matches.sort_by(|one, two| two.score.total_cmp(&one.score));
-        let newer_messages = candidate.places.iter().map(|place| finder.newer(place)).min().unwrap_or_default();
         let last = matches.iter().map(|hit| hit.timestamp).max();
         Ok(Some(SessionHit {
             session_id: id,
@@ -316,6 +324,20 @@ impl Asked {
         }
         hints
     }
+}
+
+/// Whether one of the pieces stands in a message of the first candidates: in the best of each, or in another.
+async fn stand(finder: &dyn Finder, pieces: &[String], candidates: &mut [Candidate]) -> Result<bool, PondError> {
+    let pieces: Vec<Phrase> = pieces.iter().map(|piece| Phrase::new(piece)).collect();
+    let first = candidates.len().min(LOOKED_AT);
+    for most in [1, usize::MAX] {
+        read(finder, &mut candidates[..first], most).await?;
+        let mut texts = candidates[..first].iter().flat_map(|it| it.said.iter().flatten()).filter_map(search_text);
+        if texts.any(|text| pieces.iter().any(|piece| piece.share(&text) >= 1.0)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Reads as many messages of each, without those that were read before.

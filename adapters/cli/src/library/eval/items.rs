@@ -8,6 +8,11 @@ use queries::library::{Hit, SearchResponse, SessionHit};
 use crate::args::{Eval, Half};
 
 const ABSENT: &str = "absent";
+/// What a column may be called.
+const ID: &[&str] = &["id"];
+const STRATUM: &[&str] = &["stratum", "kind"];
+const QUERY: &[&str] = &["query", "question"];
+const GOLD: &[&str] = &["gold", "expected"];
 
 pub(super) struct Item {
     pub(super) id: String,
@@ -69,24 +74,62 @@ impl Item {
 pub(super) fn read(args: &Eval) -> anyhow::Result<Vec<Item>> {
     let name = args.queries.display();
     let text = std::fs::read_to_string(&args.queries).with_context(|| name.to_string())?;
-    let mut items = Vec::new();
-    for (number, line) in text.lines().enumerate().skip(1).filter(|(_, line)| !line.trim().is_empty()) {
-        items.push(item(line).with_context(|| format!("{name}: line {}", number + 1))?);
-    }
+    let mut items = parse(&text).with_context(|| name.to_string())?;
     items.retain(|item| args.half.is_none_or(|half| half == item.half()));
     Ok(items)
 }
 
-fn item(line: &str) -> anyhow::Result<Item> {
+fn parse(text: &str) -> anyhow::Result<Vec<Item>> {
+    let mut lines = text.trim_start_matches('\u{feff}').lines().zip(1_usize..).filter(|(line, _)| !line.trim().is_empty());
+    let columns = Columns::of(lines.next().map_or("", |(line, _)| line))?;
+    lines.map(|(line, number)| item(line, number, &columns).with_context(|| format!("line {number}"))).collect()
+}
+
+/// Where each is in a line.
+struct Columns {
+    id: Option<usize>,
+    stratum: usize,
+    query: usize,
+    gold: usize,
+}
+
+impl Columns {
+    fn of(header: &str) -> anyhow::Result<Self> {
+        let names: Vec<String> = header.split('\t').map(|name| name.trim().to_lowercase()).collect();
+        let find = |known: &[&str]| -> anyhow::Result<Option<usize>> {
+            let mut places = (0..names.len()).filter(|at| known.contains(&names[*at].as_str()));
+            let (place, more) = (places.next(), places.next());
+            if more.is_some() {
+                bail!("the column {} is there twice", known.join(" or "));
+            }
+            Ok(place)
+        };
+        let needed = |known: &[&str]| -> anyhow::Result<usize> {
+            find(known)?.with_context(|| {
+                format!(
+                    "the first line names no column {}: it names the columns in any order, tab-separated: query, gold (or expected), \
+                     stratum (or kind), and maybe id; others are passed over",
+                    known.join(" or ")
+                )
+            })
+        };
+        Ok(Self { id: find(ID)?, stratum: needed(STRATUM)?, query: needed(QUERY)?, gold: needed(GOLD)? })
+    }
+}
+
+fn item(line: &str, number: usize, columns: &Columns) -> anyhow::Result<Item> {
     let fields: Vec<&str> = line.split('\t').collect();
-    let [id, stratum, query, expected, ..] = fields.as_slice() else {
-        bail!("it is not id, stratum, query, expected sessions");
-    };
+    // Editors take away tabs at the end of a line.
+    let field = |at: usize| fields.get(at).map_or("", |field| field.trim()).to_owned();
     let mut gold = BTreeSet::new();
-    for text in expected.split_whitespace() {
+    for text in field(columns.gold).split_whitespace() {
         gold.insert(Gold::parse(text).with_context(|| format!("{text:?} is not client:session or client:session#message"))?);
     }
-    let item = Item { id: (*id).to_owned(), stratum: (*stratum).to_owned(), query: (*query).to_owned(), gold };
+    let id = columns.id.map(field).filter(|id| !id.is_empty()).unwrap_or_else(|| number.to_string());
+    let item = Item { id, stratum: field(columns.stratum), query: field(columns.query), gold };
+    if item.stratum.is_empty() || item.query.is_empty() {
+        bail!("it has no stratum or no query");
+    }
     if item.gold.is_empty() != item.is_absent() {
         bail!("only absent items expect nothing");
     }
@@ -127,13 +170,17 @@ mod tests {
         }
     }
 
+    fn one(line: &str) -> anyhow::Result<Item> {
+        Ok(parse(&format!("id\tstratum\tquery\tgold\n{line}\n"))?.remove(0))
+    }
+
     fn rank(expected: &str) -> Option<usize> {
         let sessions = vec![
             session("one", vec![hit("m1", None), hit("m2", Some("spawned"))]),
             session("two", vec![hit("m1", None), hit("m3", None)]),
         ];
         let found = SearchResponse { sessions, mode: Mode::Keyword, hints: Vec::new() };
-        item(&format!("i\tkeyword\twords\t{expected}")).unwrap().rank(&found)
+        one(&format!("i\tkeyword\twords\t{expected}")).unwrap().rank(&found)
     }
 
     #[test]
@@ -162,9 +209,37 @@ mod tests {
             "i\tabsent\twords\tpi:one",
             "i\tkeyword\twords\tpi:one#",
             "i\tkeyword\tx\tpi:",
+            "i\t\twords\tpi:one",
+            "i\tkeyword\t \tpi:one",
         ] {
-            assert!(item(line).is_err(), "{line:?}");
+            assert!(one(line).is_err(), "{line:?}");
         }
-        assert!(item("i\tabsent\twords\t").unwrap().is_absent());
+        assert!(one("i\tabsent\twords\t").unwrap().is_absent());
+        assert!(one("i\tabsent\twords").unwrap().is_absent());
+    }
+
+    #[test]
+    fn columns_are_told_by_their_names_in_whatever_order_they_are() {
+        let items =
+            parse("\u{feff}Query\texpected\tstratum\r\nsome words\tpi:one codex:two\tkeyword\r\n\r\nnothing\t\tabsent\r\n")
+                .unwrap();
+        let told: Vec<_> =
+            items.iter().map(|it| (it.id.as_str(), it.stratum.as_str(), it.query.as_str(), it.gold.len())).collect();
+        assert_eq!(told, [("2", "keyword", "some words", 2), ("4", "absent", "nothing", 0)]);
+        let items = parse("note\tkind\tgold\tid\tquestion\nwhy\tkeyword\tpi:one\tk1\tsome words\n").unwrap();
+        assert_eq!((items[0].id.as_str(), items[0].query.as_str()), ("k1", "some words"));
+    }
+
+    #[test]
+    fn a_file_whose_columns_are_not_named_is_refused_and_told_how_they_are() {
+        for (text, told) in [
+            ("", "no column stratum or kind"),
+            ("f01\tkeyword\twords\tpi:one\n", "no column stratum or kind"),
+            ("id\tstratum\tquery\nf01\tkeyword\twords\n", "no column gold or expected"),
+            ("query\tquestion\tgold\tkind\n", "query or question is there twice"),
+        ] {
+            let error = parse(text).err().unwrap().to_string();
+            assert!(error.contains(told), "{text:?}: {error}");
+        }
     }
 }

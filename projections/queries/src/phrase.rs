@@ -2,18 +2,32 @@
 
 use std::collections::HashSet;
 
+use entry_index::is_dense;
+
 /// Words of a question that are looked at.
 const MOST_WORDS: usize = 64;
 
 /// A question as a run of words.
 #[derive(Clone, Debug)]
-pub(super) struct Phrase {
+pub(crate) struct Phrase {
     words: Vec<String>,
 }
 
-/// Letters and digits are words, whatever joins them; case does not count.
+/// Letters and digits are words, whatever joins them, and so is each character of a script without spaces; case does not count.
 fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).map(str::to_lowercase)
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = &rest[rest.find(part)?..];
+        let first = rest.chars().next()?;
+        let end = match is_dense(first) {
+            true => first.len_utf8(),
+            false => rest.find(|c| !part(c) || is_dense(c)).unwrap_or(rest.len()),
+        };
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        Some(word.to_lowercase())
+    })
 }
 
 impl Phrase {
@@ -54,5 +68,7 @@ mod tests {
         assert_eq!(Phrase::new("word").share("a word"), 1.0);
         assert_eq!(Phrase::new("word").share("words"), 0.0);
         assert_eq!(Phrase::new("?").share("words"), 0.0);
+        assert_eq!(Phrase::new("検索").share("日本語の検索は速い"), 1.0);
+        assert_eq!(Phrase::new("検索は速い").share("検索が速い"), 0.4);
     }
 }
