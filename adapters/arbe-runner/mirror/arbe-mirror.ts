@@ -3,7 +3,8 @@
 // and one for tools that need leave (ARBE_PERMISSIONS), which waits until the runner tells what somebody answered on the thread.
 //
 // It speaks to the runner's socket (ARBE_STREAM_SOCKET), which knows the token, or without one to the stream itself (ARBE_STREAM_URL and
-// ARBE_STREAM_TOKEN). A retry cannot double an entry: its idempotency key is `<thread>:<entry id>`, `<thread>:session` for the header.
+// ARBE_STREAM_TOKEN). Without a run (ARBE_RUN_ID) there are no heartbeats: those are a run's. A retry cannot double an entry: its idempotency
+// key is `<thread>:<entry id>`, `<thread>:session` for the header.
 import * as http from "node:http";
 import * as https from "node:https";
 
@@ -22,7 +23,11 @@ export default function (pi: any) {
 	const { ARBE_STREAM_URL: url, ARBE_STREAM_TOKEN: token } = process.env;
 	// Tools inherit what is left here.
 	delete process.env.ARBE_STREAM_TOKEN;
-	if (!thread || !run || !(socket || (url && token))) return;
+	if (!thread || !(socket || (url && token))) {
+		const missing = Object.entries({ ARBE_THREAD_ID: thread, ARBE_STREAM_URL: socket || url, ARBE_STREAM_TOKEN: socket || token });
+		complain(`nothing is told to a thread, for want of ${missing.filter(([, value]) => !value).map(([name]) => name).join(", ")}`);
+		return;
+	}
 
 	const stream = streamUrl(url, thread);
 	const agent = new (stream?.protocol === "https:" && !socket ? https : http).Agent({ keepAlive: true, maxSockets: 1 });
@@ -119,7 +124,7 @@ export default function (pi: any) {
 			gathering = setTimeout(release, COALESCE_MS);
 			return;
 		}
-		const entries = pieces.map((payload) => ({ type: "pi.chunk", payload: { run_id: run, ...payload } }));
+		const entries = pieces.map((payload) => ({ type: "pi.chunk", payload: { run_id: run || undefined, ...payload } }));
 		pieces = [];
 		sending = true;
 		void send({ body: JSON.stringify(entries) })
@@ -184,7 +189,7 @@ export default function (pi: any) {
 	on("session_start", (_event, ctx) => {
 		drain(ctx);
 		beat ??= setInterval(() => {
-			if (queue.length === 0) post("signal.dispatch.heartbeat", { run_id: run });
+			if (run && queue.length === 0) post("signal.dispatch.heartbeat", { run_id: run });
 		}, HEARTBEAT_MS);
 		beat.unref?.();
 	});

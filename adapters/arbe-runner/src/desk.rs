@@ -39,6 +39,8 @@ pub struct Desk {
     pub thread: Arc<Thread>,
     /// When the stream last took something of this run.
     pub pulse: watch::Sender<Instant>,
+    /// When the mirror last came here. `None`: it cannot have come yet.
+    pub mirror: watch::Sender<Option<Instant>>,
     pub stop: mpsc::Sender<Stop>,
     pub permissions: Permissions,
 }
@@ -77,7 +79,10 @@ impl Desk {
     async fn answer(&self, request: Request<Incoming>, own: bool) -> Response<Full<Bytes>> {
         match (request.method(), request.uri().path()) {
             (&Method::POST, "/entries" | "/permissions") if !own => reply(StatusCode::FORBIDDEN, Bytes::new()),
-            (&Method::POST, "/entries") => self.forward(request).await,
+            (&Method::POST, "/entries") => {
+                self.mirror.send_replace(Some(Instant::now()));
+                self.forward(request).await
+            }
             (&Method::POST, "/permissions") => self.ask(request).await,
             (&Method::POST, "/cancel") => {
                 let _ = self.stop.send(Stop::Cancel).await;

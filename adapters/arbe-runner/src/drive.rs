@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::desk::Stop;
+use crate::desk::{Desk, Stop};
 use crate::harness::{Facts, Harness};
 use crate::outcome::{Exit, Outcome, Prompt, class};
 use crate::pi::Pi;
 use crate::settings::Settings;
-use crate::thread::{Thread, insist};
+use crate::thread::insist;
 
 /// From its start to its first answer.
 const GREETING: Duration = Duration::from_secs(60);
@@ -56,7 +56,7 @@ enum Phase {
 
 pub struct Drive<'a> {
     pi: Pi,
-    thread: &'a Thread,
+    desk: &'a Desk,
     settings: &'a Settings,
     prompt: &'a str,
     messages: usize,
@@ -70,7 +70,7 @@ pub struct Drive<'a> {
 
 impl<'a> Drive<'a> {
     #[must_use]
-    pub fn new(pi: Pi, thread: &'a Thread, settings: &'a Settings, prompt: &'a str, messages: usize) -> Self {
+    pub fn new(pi: Pi, desk: &'a Desk, settings: &'a Settings, prompt: &'a str, messages: usize) -> Self {
         let driven = Driven {
             facts: Facts::default(),
             exit: Exit::Unseen,
@@ -80,7 +80,7 @@ impl<'a> Drive<'a> {
             file: None,
             verdict: None,
         };
-        Self { pi, thread, settings, prompt, messages, phase: Phase::Greeting, look: Instant::now(), looks: 0, calm: 0, driven }
+        Self { pi, desk, settings, prompt, messages, phase: Phase::Greeting, look: Instant::now(), looks: 0, calm: 0, driven }
     }
 
     pub async fn to_its_end(mut self, stop: &mut mpsc::Receiver<Stop>) -> Driven {
@@ -158,9 +158,10 @@ impl<'a> Drive<'a> {
             sandbox_id: self.settings.sandbox.clone(),
             session_ref: state["sessionId"].as_str().map(str::to_owned),
         };
-        if let Err(error) = insist(SAYING, || self.thread.started(&started)).await {
+        if let Err(error) = insist(SAYING, || self.desk.thread.started(&started)).await {
             return self.refuse(class::MIRROR, error.to_string());
         }
+        self.desk.mirror.send_replace(Some(Instant::now()));
         let prompt = json!({ "id": "prompt", "type": "prompt", "message": self.prompt });
         self.look = Instant::now() + QUIET;
         self.phase = if self.pi.tell(&prompt) { Phase::Working } else { Phase::Over(true) };

@@ -5,6 +5,7 @@
 pub mod desk;
 pub mod drive;
 pub mod harness;
+pub mod heard;
 pub mod http;
 pub mod last;
 pub mod outcome;

@@ -39,6 +39,9 @@ pub enum PrepareError {
         #[source]
         source: Unfit,
     },
+    /// pi would go on as if nothing had been said in them.
+    #[error("the session in {path} lacks what the thread holds: {lines} of its lines", path = .path.display())]
+    Short { path: PathBuf, lines: usize },
     #[error("the session that the thread holds cannot be gone on with: {0}")]
     Thread(#[source] Unfit),
     #[error("the session ran in {cwd}, which is not here")]
@@ -52,7 +55,9 @@ impl PrepareError {
     pub fn class(&self) -> &'static str {
         use crate::outcome::class;
         match self {
-            Self::NoSession { .. } | Self::Session { .. } | Self::Thread(_) | Self::NoDirectory { .. } => class::HYDRATE,
+            Self::NoSession { .. } | Self::Session { .. } | Self::Short { .. } | Self::Thread(_) | Self::NoDirectory { .. } => {
+                class::HYDRATE
+            }
             Self::File { .. } => class::START,
             Self::NotDriven(_) => class::HARNESS,
         }
@@ -100,7 +105,10 @@ fn session(settings: &Settings, told: &Told) -> Result<Option<(PathBuf, Session)
     if let Some(path) = &settings.session_file {
         let text = fs::read_to_string(path).map_err(|source| PrepareError::NoSession { path: path.clone(), source })?;
         let session = Session::read(&text).map_err(|source| PrepareError::Session { path: path.clone(), source })?;
-        return Ok(Some((path.clone(), session)));
+        return match told.beyond(&session) {
+            0 => Ok(Some((path.clone(), session))),
+            lines => Err(PrepareError::Short { path: path.clone(), lines }),
+        };
     }
     let here = found(settings);
     if let Some((path, session)) = here.clone().filter(|(_, session)| told.is_within(session)) {

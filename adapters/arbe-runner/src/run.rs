@@ -11,8 +11,9 @@ use tokio::time::Instant;
 
 use crate::desk::{self, Desk, Stop};
 use crate::drive::{Drive, Driven};
+use crate::heard;
 use crate::last::{LastWords, leave};
-use crate::outcome::{Evidence, Mirrored, Outcome, class, decide_outcome, not_installed};
+use crate::outcome::{Evidence, Exit, Mirrored, Outcome, class, decide_outcome, not_installed};
 use crate::permissions::{Answers, Permissions};
 use crate::pi::Pi;
 use crate::prepare::{Prepared, prepare, start};
@@ -71,7 +72,7 @@ pub async fn run(settings: Settings) -> Result<Report, RunError> {
         signals,
     ];
     let permissions = Permissions::new(settings.run.clone(), answered);
-    let desk = Arc::new(Desk { thread: thread.clone(), pulse, stop, permissions });
+    let desk = Arc::new(Desk { thread: thread.clone(), pulse, mirror: watch::Sender::new(None), stop, permissions });
     let mut last = LastWords::new(stopped);
     let outcome = if told.cancelled { Outcome::Cancelled } else { work(&settings, desk, &mut told, &mut last).await };
     // Whoever looks into the machine before the thread knows, knows it from here.
@@ -99,7 +100,7 @@ async fn work(settings: &Settings, desk: Arc<Desk>, told: &mut Told, last: &mut 
     let how = start(settings, &prepared, &socket);
     let program = how.program.display().to_string();
     let driven = match Pi::start(how) {
-        Ok(pi) => drive(settings, &desk.thread, &prepared, pi, last.stops()).await,
+        Ok(pi) => drive(settings, &desk, &prepared, pi, last.stops()).await,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return failed(class::START, not_installed(&format!("there is no {program} in this machine")));
         }
@@ -110,13 +111,13 @@ async fn work(settings: &Settings, desk: Arc<Desk>, told: &mut Told, last: &mut 
     drop(std::fs::remove_file(&socket));
     desk.permissions.withdraw_all(&desk.thread).await;
     let mirrored = match written(&driven) {
-        Ok(lines) => mend(settings, &desk.thread, told, &lines, last).await,
+        Ok(lines) => mend(settings, &desk.thread, told, &lines, in_order(&driven), last).await,
         Err(why) => Mirrored::Missing { entries: None, why },
     };
     outcome(driven, mirrored)
 }
 
-async fn drive(settings: &Settings, thread: &Thread, prepared: &Prepared, pi: Pi, stopped: &mut mpsc::Receiver<Stop>) -> Driven {
+async fn drive(settings: &Settings, desk: &Desk, prepared: &Prepared, pi: Pi, stopped: &mut mpsc::Receiver<Stop>) -> Driven {
     let pid = pi.pid();
     let reaping = tokio::spawn(async move {
         loop {
@@ -124,8 +125,9 @@ async fn drive(settings: &Settings, thread: &Thread, prepared: &Prepared, pi: Pi
             processes::reap(pid);
         }
     });
-    let driven = Drive::new(pi, thread, settings, &prepared.prompt, prepared.messages).to_its_end(stopped).await;
-    reaping.abort();
+    let listening = tokio::spawn(heard::watch(desk.thread.clone(), settings.run.clone(), desk.mirror.subscribe()));
+    let driven = Drive::new(pi, desk, settings, &prepared.prompt, prepared.messages).to_its_end(stopped).await;
+    [reaping, listening].into_iter().for_each(|task| task.abort());
     driven
 }
 
@@ -183,8 +185,20 @@ fn written(driven: &Driven) -> Result<Vec<Line>, String> {
     if driven.facts.end.is_some() { lines } else { Ok(lines.unwrap_or_default()) }
 }
 
+/// Its mirror had all the time that it takes.
+fn in_order(driven: &Driven) -> bool {
+    driven.facts.end.is_some() && driven.exit == Exit::Code(0)
+}
+
 /// What pi has in its file and the thread has not is posted here, in order.
-async fn mend(settings: &Settings, thread: &Thread, told: &mut Told, lines: &[Line], last: &mut LastWords) -> Mirrored {
+async fn mend(
+    settings: &Settings,
+    thread: &Thread,
+    told: &mut Told,
+    lines: &[Line],
+    in_order: bool,
+    last: &mut LastWords,
+) -> Mirrored {
     if lines.is_empty() {
         return Mirrored::Whole;
     }
@@ -203,7 +217,13 @@ async fn mend(settings: &Settings, thread: &Thread, told: &mut Told, lines: &[Li
             }
         }
     }
-    if lost == 0 { Mirrored::Whole } else { Mirrored::Missing { entries: Some(lost), why } }
+    if lost > 0 {
+        return Mirrored::Missing { entries: Some(lost), why };
+    }
+    if in_order && !missing.is_empty() {
+        heard::mended(thread, settings.run.clone(), missing.len(), last).await;
+    }
+    Mirrored::Whole
 }
 
 /// Whoever can write to the thread can stop the run and allow what it asks for, without a way into the machine.

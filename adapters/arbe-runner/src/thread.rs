@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use events::dispatch::{Heartbeat, PermissionRequested, PermissionResolved, PiWaiting, SessionStarted};
+use events::dispatch::{Heartbeat, PermissionRequested, PermissionResolved, PiWaiting, SessionStarted, Warned};
 use events::{Entry, Json, RunId, ThreadId};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Method, header};
@@ -104,6 +104,11 @@ impl Thread {
 
     pub async fn withdrawn(&self, resolved: &PermissionResolved) -> Result<(), SayError> {
         self.signal("signal.permission.resolved", resolved, &format!("{}:withdrawn", resolved.request_id)).await
+    }
+
+    /// Of each kind once.
+    pub async fn warned(&self, warned: &Warned) -> Result<(), SayError> {
+        self.signal("signal.dispatch.warned", warned, &format!("{}:{}", self.run, warned.warning)).await
     }
 
     async fn signal(&self, kind: &str, payload: &impl Serialize, key: &str) -> Result<(), SayError> {

@@ -70,11 +70,17 @@ impl Told {
         self.header.is_some()
     }
 
-    /// Whether a file says everything that the thread does.
+    /// How many lines that the thread holds a file does not say.
+    #[must_use]
+    pub fn beyond(&self, file: &Session) -> usize {
+        let lines: HashSet<&str> = file.lines.iter().map(|line| line.id.as_str()).collect();
+        self.ids.iter().filter(|id| !lines.contains(id.as_str())).count()
+    }
+
+    /// Whether it says everything that the thread does.
     #[must_use]
     pub fn is_within(&self, file: &Session) -> bool {
-        let lines: HashSet<&str> = file.lines.iter().map(|line| line.id.as_str()).collect();
-        self.ids.iter().all(|id| lines.contains(id.as_str()))
+        self.beyond(file) == 0
     }
 
     /// How many lines of a file are on the thread before the first that is not.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
+use arbe_runner::harness::Harness;
 use commands::Commands;
 use commands::ports::{Machines, Reach, Vault};
 use dispatch::{Dispatcher, Door, Manners, ObjectTrees, Options, Outside, Patience, Runner, Tokens};
@@ -17,7 +18,7 @@ use sandboxes::local::{Local, OpenError};
 use sandboxes::sprite::Sprite;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use url::Url;
+use url::{Host, Url};
 
 use crate::args::Provider;
 use crate::config::Config;
@@ -89,7 +90,11 @@ impl Work {
 
 fn options(config: &Config, address: SocketAddr, runners: BTreeMap<String, Runner>) -> anyhow::Result<Options> {
     let (work, usual) = (&config.work, Patience::default());
-    let url = config.public_url.clone().or_else(|| config.advertise_url.clone());
+    let urls = [&work.machines_url, &config.public_url, &config.advertise_url];
+    let url = urls.into_iter().flatten().next().cloned().unwrap_or_else(|| format!("http://{address}"));
+    if (work.daytona.is_some() || work.sprite.is_some()) && is_here(&url) {
+        tracing::warn!(%url, "distant machines do not reach this server: set --machines-url or --public-url");
+    }
     let provider = match work.provider {
         Provider::Local | Provider::None => LOCAL,
         Provider::Daytona => "daytona",
@@ -99,7 +104,8 @@ fn options(config: &Config, address: SocketAddr, runners: BTreeMap<String, Runne
         server: server_name(&config.data_dir)?,
         provider: provider.to_owned(),
         relayed: BTreeSet::from([LOCAL.to_owned()]),
-        door: Door { url: url.unwrap_or_else(|| format!("http://{address}")), address: SERVER.to_owned() },
+        door: Door { url, address: SERVER.to_owned() },
+        harnesses: BTreeSet::from([Harness::Pi.descriptor().name.to_owned()]),
         runners,
         model: work.model.clone(),
         reach: reach(config),
@@ -112,6 +118,16 @@ fn options(config: &Config, address: SocketAddr, runners: BTreeMap<String, Runne
         },
         manners: Manners::default(),
     })
+}
+
+/// Nobody on another machine gets here by it.
+fn is_here(url: &str) -> bool {
+    match Url::parse(url).as_ref().ok().and_then(Url::host) {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback() || address.is_unspecified(),
+        Some(Host::Ipv6(address)) => address.is_loopback() || address.is_unspecified(),
+        None => false,
+    }
 }
 
 /// The name by which this server claims work, the same after a restart.
@@ -207,5 +223,22 @@ impl std::fmt::Debug for Signer {
 impl Tokens for Signer {
     fn thread_token(&self, agent: AgentId, thread: &ThreadId) -> Option<String> {
         self.auth.thread_token(agent, thread, self.log.now_ms())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_this_host_are_out_of_reach_for_others() {
+        for url in
+            ["http://127.0.0.1:4437", "http://0.0.0.0:4437", "http://[::1]:4437", "http://localhost", "http://a.localhost:1"]
+        {
+            assert!(is_here(url), "{url}");
+        }
+        for url in ["http://10.0.0.5:4437", "https://arbe.example.org", "http://localhost.example.org", "http://[fd00::1]:1"] {
+            assert!(!is_here(url), "{url}");
+        }
     }
 }

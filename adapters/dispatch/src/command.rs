@@ -24,7 +24,10 @@ const FOLLOW: Duration = Duration::from_millis(200);
 const DOOR: &str = "run";
 /// Words that programs match on: why a command has no exit code.
 const CANCELLED: &str = "command_cancelled";
+const TIMEOUT: &str = "command_timeout";
+const BROKEN: &str = "command_broken";
 const LOST: &str = "command_lost";
+const LONGEST_WHY: usize = 8_000;
 
 /// A command with the id it has on the thread.
 #[derive(Clone, Debug)]
@@ -177,6 +180,9 @@ impl Inner {
             return Err(Later::of("the answer was cancelled").into());
         }
         let RunCommand { thread_id, command, cwd, .. } = &order.ask;
+        if let Some(run) = command_run(&order.id) {
+            self.warn_of_secrets(thread_id, &run, ready).await?;
+        }
         let before = self.outside.log.position();
         let started = CommandStarted {
             command_id: order.id.clone(),
@@ -212,17 +218,20 @@ impl Inner {
         if matches!(exit, Some(Err(MachineError::Gone(_)))) {
             self.look_after(&ready.sandbox, &*ready.machines, &ready.provider_ref).await?;
         }
-        let why = exit.is_none().then(|| "it was cancelled, and stopped".to_owned());
-        if let Some(why) = &why {
-            self.say_why(&order.ask.thread_id, &order.id, CANCELLED, why).await?;
-        }
+        let (exit_code, why) = match exit_code(exit, timeout) {
+            Ok(code) => (Some(code), None),
+            Err((warning, why)) => {
+                self.say_why(&order.ask.thread_id, &order.id, warning, &why).await?;
+                (None, Some(why))
+            }
+        };
         let finished = CommandFinished {
             command_id: order.id.clone(),
-            exit_code: exit.and_then(code),
+            exit_code,
             truncated: output.lock().truncated,
             duration_ms: began.elapsed().as_millis() as u64,
         };
-        let CommandFinished { exit_code, truncated, duration_ms, .. } = finished;
+        let CommandFinished { truncated, duration_ms, .. } = finished;
         let done = self.say(&order.ask.thread_id, Some(order.by), finished, Some(&format!("{}:finished", order.id))).await?;
         let (command_id, position) = (order.id.clone(), done.position);
         Ok(Ran { command_id, exit_code, output: whole, truncated, duration_ms, why, position })
@@ -355,16 +364,23 @@ fn keep_alive(ready: &Ready) {
     });
 }
 
-fn code(exit: Result<Exit, MachineError>) -> Option<i32> {
+/// Or why there is none: a word that programs match on, and a sentence.
+fn exit_code(exit: Option<Result<Exit, MachineError>>, limit: Duration) -> Result<i32, (&'static str, String)> {
     match exit {
-        Ok(Exit::Code(code)) => Some(code),
-        Ok(Exit::Signal(_) | Exit::TimedOut) | Err(_) => None,
+        Some(Ok(Exit::Code(code))) => Ok(code),
+        // Providers take such a code for a signal, and a shell tells of a signal by such a code.
+        Some(Ok(Exit::Signal(signal))) => Ok(128 + signal),
+        Some(Ok(Exit::TimedOut)) => {
+            Err((TIMEOUT, format!("it took longer than {limit:?} and was ended, with all that it began")))
+        }
+        Some(Err(error)) => Err((BROKEN, error.to_string().chars().take(LONGEST_WHY).collect())),
+        None => Err((CANCELLED, "it was cancelled, and stopped".to_owned())),
     }
 }
 
 fn why(entry: &Entry, id: &str) -> Option<String> {
     let warned: Warned = (entry.kind == "signal.dispatch.warned").then(|| entry.payload.decode().ok())??;
-    let about = matches!(warned.warning.as_str(), CANCELLED | LOST) && warned.run_id == command_run(id);
+    let about = matches!(warned.warning.as_str(), CANCELLED | TIMEOUT | BROKEN | LOST) && warned.run_id == command_run(id);
     about.then(|| warned.message.strip_prefix(&format!("the command {id}: ")).map(str::to_owned))?
 }
 

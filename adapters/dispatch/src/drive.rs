@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use commands::command::{Failure, FinishRun, Outcome};
 use commands::ports::{Launch, MachineError, ProcessState};
-use events::dispatch::{Heartbeat, SessionStarted, Warned};
+use events::dispatch::{Heartbeat, Reset, SessionStarted, Warned};
 use events::{RunId, StatusReason, ThreadId};
 
 use crate::desk::Run;
@@ -12,7 +12,7 @@ use crate::dispatcher::{Inner, Later};
 use crate::machine::Ready;
 use crate::options::Runner;
 use crate::ports::RebuildError;
-use crate::prompt::{self, RUNNER};
+use crate::prompt;
 use crate::surroundings::{Halt, Trouble};
 
 const LISTEN: Duration = Duration::from_millis(200);
@@ -24,8 +24,11 @@ impl Inner {
 
     pub(crate) async fn drive(&self, thread: &ThreadId, run: &RunId) -> Result<(), Later> {
         let Some(found) = self.run(thread, run) else { return Ok(()) };
-        if found.server.as_ref() != Some(&self.options.server) && !self.claim(thread, None, run, found.claims).await? {
-            return Ok(());
+        if found.server.as_ref() != Some(&self.options.server) {
+            self.say_reset(thread, &found).await?;
+            if !self.claim(thread, None, run, found.claims).await? {
+                return Ok(());
+            }
         }
         if found.launched {
             return Ok(());
@@ -44,6 +47,14 @@ impl Inner {
             }
             Err(Halt::Later(later)) => Err(later),
         }
+    }
+
+    /// Before the claim, which hides who was silent: whoever tries again says the same.
+    async fn say_reset(&self, thread: &ThreadId, found: &Run) -> Result<(), Later> {
+        let Some(silent) = found.server.as_ref().filter(|_| !found.launched) else { return Ok(()) };
+        let why = format!("the server {silent} was silent, and the run begins anew");
+        let reset = Reset { run_id: found.run_id.clone(), why };
+        self.tell(thread, None, reset, &format!("{}:reset:{}", found.run_id, found.claims)).await
     }
 
     fn first_try(&self, thread: &ThreadId, run: &RunId) -> u64 {
@@ -76,6 +87,7 @@ impl Inner {
         if self.end_if_cancelled(thread, id).await? {
             return Ok(());
         }
+        self.is_driven(thread)?;
         let ready = tokio::select! {
             ready = self.ready(thread) => ready?,
             () = self.called_off(thread, id) => return Ok(self.end_if_cancelled(thread, id).await.map(drop)?),
@@ -94,6 +106,16 @@ impl Inner {
         Ok(self.tell(thread, None, started, &format!("{id}:session")).await?)
     }
 
+    /// No machine is made for what nothing in it would start.
+    fn is_driven(&self, thread: &ThreadId) -> Result<(), Trouble> {
+        let bot = self.outside.commands.with_world(|world| world.thread(thread).and_then(|thread| thread.agent_id));
+        let harness = bot.map(|bot| self.harness(bot)).filter(|harness| !self.options.harnesses.contains(harness));
+        harness.map_or(Ok(()), |harness| {
+            let driven: Vec<_> = self.options.harnesses.iter().map(String::as_str).collect();
+            Err(Trouble::new("harness", format_args!("{harness} is not driven; {} is", driven.join(", "))))
+        })
+    }
+
     /// A clone and a setup take their time, and nobody who wants the run to stop waits for them.
     async fn called_off(&self, thread: &ThreadId, run: &RunId) {
         while self.run(thread, run).is_some_and(|run| run.cancelled.is_none()) {
@@ -109,7 +131,8 @@ impl Inner {
         }
     }
 
-    async fn warn_of_secrets(&self, thread: &ThreadId, run: &RunId, ready: &Ready) -> Result<(), Later> {
+    /// Of a run, of a command that came through a door, or of the answer that a command belongs to: of each once.
+    pub(crate) async fn warn_of_secrets(&self, thread: &ThreadId, run: &RunId, ready: &Ready) -> Result<(), Later> {
         let missing = ready.secrets.missing_optional.iter().map(|name| (name, "secret_missing", "is bound but not set"));
         let stripped = ready.secrets.stripped.iter().map(|name| (name, "secret_reserved", "is a reserved name and was left out"));
         for (name, warning, why) in missing.chain(stripped) {
@@ -133,7 +156,7 @@ impl Inner {
         machines.write(at, &prompt::prompt_file(id), task.into()).await.map_err(unwritten)?;
         let hydrated = self.hydrate(thread, id, ready).await?;
         if let Runner::Upload(binary) = runner {
-            machines.write(at, RUNNER, binary.clone()).await.map_err(unwritten)?;
+            machines.write(at, &prompt::runner_file(id), binary.clone()).await.map_err(unwritten)?;
         }
         let argv = prompt::argv(runner, thread, id, hydrated);
         let launch = Launch { name: id.to_string(), argv, env, secrets };

@@ -35,6 +35,7 @@ mod trees;
 mod trigger;
 mod unseen;
 mod watch;
+mod ways;
 
 pub use dispatcher::{Dispatcher, Outside};
 pub use model::{Api, BotRule, ModelConfig, Trigger};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use commands::command::{MarkSandboxDead, MarkSandboxLive, RequestSandbox, ResumeSandbox};
-use commands::ports::{MachineError, Machines, Plain, Recipe, Relay, VaultError, Verdict, Wanted};
+use commands::ports::{MachineError, Machines, Plain, Recipe, VaultError, Verdict, Wanted};
 use commands::secrets::{self, ResolveError, Resolved, Scope};
 use commands::{Actor, CommandError, Rejection, Sandbox, SandboxStatus, World};
 use events::dispatch::Warned;
@@ -12,14 +12,10 @@ use events::{SandboxId, ThreadId};
 
 use crate::dispatcher::{Inner, Later};
 use crate::ports::Tree;
-use crate::prompt::address_of;
 use crate::surroundings::{Halt, Surroundings, Trouble};
 
 /// Looks at the control plane until it shows a machine that lives.
 const LOOKS: u32 = 8;
-/// The ports of a relayed machine's loopback that lead to this server and to the model.
-pub(crate) const DOOR_PORT: u16 = 4_437;
-pub(crate) const MODEL_PORT: u16 = 4_438;
 
 /// A machine that answered just now.
 #[derive(Clone, Debug)]
@@ -37,8 +33,10 @@ impl Inner {
         machines.ok_or_else(|| Trouble::new("no_provider", format_args!("this server has no machines of {name}")))
     }
 
-    pub(crate) async fn secrets(&self, at: &Surroundings) -> Result<Resolved, Halt> {
-        let scope = at.environment.clone().map_or(Scope::House, Scope::Environment);
+    /// A machine is of an environment, and gets what that binds.
+    async fn secrets(&self, at: &Surroundings) -> Result<Resolved, Halt> {
+        let environment = at.environment.clone().ok_or_else(|| CommandError::from(Rejection::NoEnvironment))?;
+        let scope = Scope::Environment(environment);
         let resolved = secrets::resolve(&*self.outside.vault, &self.outside.commands, &at.thread.house_id, &scope).await;
         resolved.map_err(|error| match error {
             ResolveError::Missing(_) => Trouble::new("secret_missing", error).into(),
@@ -164,6 +162,7 @@ impl Inner {
         if let Some(former) = former {
             self.say_what_was_lost(id, sandbox, former).await?;
         }
+        self.say_what_is_closed(id, &sandbox.provider, &at.recipe).await?;
         let live = MarkSandboxLive { sandbox_id: id.clone(), provider_ref: created.provider_ref };
         Ok(self.settle(live, &format!("{id}:live")).await?)
     }
@@ -209,57 +208,22 @@ impl Inner {
             let again = Tree { taken_ms: tree.taken_ms, bytes: tree.bytes };
             self.outside.trees.keep(&sandbox.house_id, id, again).await.map_err(Later::of)?;
         }
+        self.warn_all_on(id, "tree", warning, &message).await
+    }
+
+    /// Every thread on a machine hears it, each once.
+    pub(crate) async fn warn_all_on(&self, id: &SandboxId, what: &str, warning: &str, message: &str) -> Result<(), Later> {
         let threads: Vec<_> = self.outside.commands.with_world(|world| world.threads_on(id).cloned().collect());
         for thread in threads {
-            let warned = Warned { run_id: None, warning: warning.to_owned(), message: message.clone() };
-            self.tell(&thread, None, warned, &format!("{id}:tree:{thread}")).await?;
+            let warned = Warned { run_id: None, warning: warning.to_owned(), message: message.to_owned() };
+            self.tell(&thread, None, warned, &format!("{id}:{what}:{thread}")).await?;
         }
         Ok(())
     }
-
-    /// What a machine without a network may reach besides what its recipe names: this server, and the model. A model whose words are
-    /// encrypted keeps its name, so it is one more address of the recipe's. The others reach everything, or what is named and these two.
-    fn ways_out(&self, provider: &str, recipe: &Recipe) -> Result<(Vec<Relay>, Vec<String>), Trouble> {
-        let model = self.model(recipe)?.and_then(|model| address_of(&model.base_url));
-        if !self.options.relayed.contains(provider) {
-            let own = address_of(&self.options.door.url).into_iter().chain(model).map(|(to, _)| to);
-            return Ok((Vec::new(), widened(&recipe.egress, own)));
-        }
-        let (mut relays, mut egress) =
-            (vec![Relay { port: DOOR_PORT, to: self.options.door.address.clone() }], recipe.egress.clone());
-        match model {
-            Some((to, false)) => relays.push(Relay { port: MODEL_PORT, to }),
-            Some((to, true)) if !egress.contains(&to) => egress.push(to),
-            Some((_, true)) | None => {}
-        }
-        Ok((relays, egress))
-    }
-}
-
-/// Without any name it is not narrowed at all.
-fn widened(egress: &[String], own: impl Iterator<Item = String>) -> Vec<String> {
-    let mut all = egress.to_vec();
-    for to in own.filter(|to| !egress.is_empty() && !egress.contains(to)) {
-        all.push(to);
-    }
-    all
 }
 
 /// The sandbox that a new one stands for, and what was kept of it.
 struct Former {
     from: SandboxId,
     tree: Option<Tree>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_narrowed_to_some_addresses_still_reaches_its_thread_and_its_model() {
-        let own = || ["door.example:443", "model.example:443"].map(str::to_owned).into_iter();
-        assert_eq!(widened(&[], own()), [] as [String; 0]);
-        let named = ["git.example:443", "model.example:443"].map(str::to_owned);
-        assert_eq!(widened(&named, own()), ["git.example:443", "model.example:443", "door.example:443"]);
-    }
 }

@@ -15,6 +15,8 @@ pub struct Options {
     /// Providers whose machines have no network, so that every address is handed in.
     pub relayed: BTreeSet<String>,
     pub door: Door,
+    /// Runtimes of bots that the runner can start.
+    pub harnesses: BTreeSet<String>,
     /// By the name of the provider; what is not there is launched nowhere.
     pub runners: BTreeMap<String, Runner>,
     /// For houses and environments that name no model of their own; see `Recipe::model`.

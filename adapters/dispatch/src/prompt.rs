@@ -8,14 +8,15 @@ use events::{Entry, EventId, RunId, StreamName, ThreadId};
 use url::Url;
 
 use crate::dispatcher::{Inner, Later};
-use crate::machine::{DOOR_PORT, MODEL_PORT, Ready};
+use crate::machine::Ready;
 use crate::model::{Api, ModelConfig};
 use crate::options::Runner;
 use crate::story::chat;
 use crate::surroundings::{Halt, Trouble};
+use crate::ways::{DOOR_PORT, MODEL_PORT};
 
-/// Relative to the home directory of the machine.
-pub(crate) const RUNNER: &str = ".arbe/bin/arbe-runner";
+/// Relative to the home directory of the machine, as all that follow.
+const RUNNER: &str = ".arbe/bin/arbe-runner";
 const GO_ON: &str = "Continue.";
 
 pub(crate) fn prompt_file(run: &RunId) -> String {
@@ -24,6 +25,11 @@ pub(crate) fn prompt_file(run: &RunId) -> String {
 
 pub(crate) fn session_file(run: &RunId) -> String {
     format!(".arbe/runs/{run}/session.jsonl")
+}
+
+/// Where a run's own copy of the runner is put: what is there already may be running, and cannot be written over.
+pub(crate) fn runner_file(run: &RunId) -> String {
+    format!(".arbe/runs/{run}/arbe-runner")
 }
 
 /// Where a runner leaves how its run ended.
@@ -42,7 +48,7 @@ pub(crate) fn argv(runner: &Runner, thread: &ThreadId, run: &RunId, hydrated: bo
     let binary = match runner {
         Runner::At(path) => path.clone(),
         Runner::Upload(_) => {
-            script.push_str(&format!("chmod 755 \"$HOME/{RUNNER}\" || exit 125\n"));
+            script.push_str(&install(run));
             String::new()
         }
     };
@@ -50,6 +56,18 @@ pub(crate) fn argv(runner: &Runner, thread: &ThreadId, run: &RunId, hydrated: bo
     script.push_str(RUNNER);
     script.push_str("}\" run\n");
     ["sh", "-c", &script, "arbe-run", &binary].map(str::to_owned).to_vec()
+}
+
+/// One that is the same stays, so that nothing changes under a run that begins beside this one.
+fn install(run: &RunId) -> String {
+    format!(
+        "u=\"$HOME/{}\" b=\"$HOME/{RUNNER}\"\n\
+         mkdir -p \"${{b%/*}}\" && chmod 755 \"$u\" || exit 125\n\
+         mv -n \"$u\" \"$b\" 2>/dev/null\n\
+         [ ! -e \"$u\" ] || cmp -s \"$u\" \"$b\" || mv -f \"$u\" \"$b\" || exit 125\n\
+         rm -f \"$u\"\n",
+        runner_file(run)
+    )
 }
 
 /// `host:port`, and whether it is encrypted. Then it must be reached by its own name, which a port of the loopback does not have.
@@ -161,6 +179,8 @@ fn relayed_url(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -179,5 +199,30 @@ mod tests {
         assert_eq!((argv[0].as_str(), argv[4].as_str()), ("sh", "/opt/runner"));
         assert!(argv[2].contains("ARBE_SESSION_FILE=\"$HOME/.arbe/runs/r1/session.jsonl\""));
         assert!(!super::argv(&Runner::Upload(bytes::Bytes::new()), &thread, &run, false)[2].contains("SESSION_FILE"));
+    }
+
+    #[test]
+    fn a_runner_is_put_in_its_place_beside_one_that_runs_and_only_a_different_one_replaces_it() {
+        let home = tempfile::tempdir().unwrap();
+        let (thread, place) = (ThreadId::new("t1").unwrap(), home.path().join(RUNNER));
+        let mut lives = Vec::new();
+        for (n, (code, replaced)) in [("sleep 5", true), ("sleep 5", false), ("exit 7", true)].into_iter().enumerate() {
+            let run = RunId::new(&format!("r{n}")).unwrap();
+            let upload = home.path().join(runner_file(&run));
+            std::fs::create_dir_all(upload.parent().unwrap()).unwrap();
+            let before = std::fs::metadata(&place).ok().map(|it| it.ino());
+            std::fs::write(&upload, format!("#!/bin/sh\n{code}\n")).unwrap();
+            let argv = argv(&Runner::Upload(bytes::Bytes::new()), &thread, &run, false);
+            lives.push(std::process::Command::new(&argv[0]).args(&argv[1..]).env("HOME", home.path()).spawn().unwrap());
+            while upload.exists() {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            assert_eq!(before != Some(std::fs::metadata(&place).unwrap().ino()), replaced, "{n}");
+        }
+        assert_eq!(lives.pop().unwrap().wait().unwrap().code(), Some(7));
+        for mut life in lives {
+            life.kill().unwrap();
+            life.wait().unwrap();
+        }
     }
 }

@@ -158,7 +158,8 @@ impl Inner {
             self.go_on(it)?;
             let text = std::mem::take(&mut *heard.lock());
             if !text.is_empty() {
-                let chunk = json!({ "delta": text, "index": index, "round": round, "runId": it.id });
+                // Under both names: a message of a session says `runId`, and a piece that the mirror posts `run_id`.
+                let chunk = json!({ "delta": text, "index": index, "round": round, "runId": it.id, "run_id": it.id });
                 self.post(it, "pi.chunk", &chunk, "").await?;
                 (told, index) = (Instant::now(), index + 1);
             } else if done.is_none() && told.elapsed() >= self.options.patience.lease / 3 {

@@ -5,5 +5,4 @@ mod forecast;
 mod load;
 mod permissions;
 mod scene;
-mod secrets;
 mod triggers;

@@ -119,6 +119,8 @@ pub enum OpenError {
 #[derive(Debug)]
 pub struct Local {
     options: Options,
+    /// `None`: all machines are the server's own user.
+    users: Option<Range<u32>>,
     keeper: Keeper,
     relays: Relays,
     turns: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
@@ -144,7 +146,8 @@ impl Local {
             Err(fs::TryLockError::WouldBlock) => return Err(OpenError::Taken(directory)),
             Err(fs::TryLockError::Error(error)) => return Err(unusable(error)),
         }
-        if nix::unistd::getuid().is_root() {
+        let users = apart(&options.users).map_err(unusable)?;
+        if users.is_some() {
             let mut seen = [&directory, &options.helper].into_iter().chain(&options.tools);
             if let Some(path) = seen.find_map(|path| closed(path)) {
                 return Err(OpenError::Closed(path));
@@ -152,7 +155,7 @@ impl Local {
         }
         let host = host(&directory).map_err(unusable)?;
         let relays = Relays::new(options.ways.clone());
-        let local = Self { options, keeper: Keeper::find(), relays, turns: Mutex::default(), mark, host, _lock: lock };
+        let local = Self { options, users, keeper: Keeper::find(), relays, turns: Mutex::default(), mark, host, _lock: lock };
         tracing::info!(directory = %directory.display(), limits = local.keeper.name(), "local machines");
         for id in local.ids().map_err(|source| OpenError::Unusable { path: directory.clone(), source })? {
             local.take_up(&id).await;
@@ -246,7 +249,7 @@ impl Local {
         Ok(())
     }
 
-    fn users(&self) -> PathBuf {
+    fn claims(&self) -> PathBuf {
         self.options.directory.join(".users")
     }
 
@@ -404,6 +407,19 @@ fn claim(directory: &Path) -> io::Result<(File, String)> {
     let lock = File::options().create(true).truncate(false).write(true).open(directory.join(LOCK))?;
     let found = lock.metadata()?;
     Ok((lock, format!("{:x}-{:x}", found.dev(), found.ino())))
+}
+
+fn apart(wanted: &Range<u32>) -> io::Result<Option<Range<u32>>> {
+    if !nix::unistd::getuid().is_root() {
+        return Ok(None);
+    }
+    let users = users::set_apart(wanted)?;
+    match &users {
+        Some(users) if users == wanted => {}
+        Some(users) => tracing::info!(?users, "machines are users of this container"),
+        None => tracing::warn!("too few users are known here: machines are kept apart by namespaces only"),
+    }
+    Ok(users)
 }
 
 fn host(directory: &Path) -> io::Result<String> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use events::dispatch::Cancelled;
+use events::dispatch::{Cancelled, Queued};
 use events::thread::{AgentSpawn, ChildFinished, Created, PiFailed, PiSessionOrphaned, StatusChanged};
 use events::{Chat, Content, EnvironmentId, RunId, StatusReason, StreamName, ThreadId, ThreadStatus};
 
@@ -58,7 +58,7 @@ pub(super) fn delegate(draft: &mut Draft<'_>, command: &Delegate) -> Result<(), 
 
 /// The task is said and the run stands as running before anything is made for it.
 fn begin(draft: &mut Draft<'_>, child: &ThreadId, command: &Delegate, prompt: &str) -> Result<(), Rejection> {
-    let run_id = Some(filled(command.run_id.as_ref())?.clone());
+    let run = filled(command.run_id.as_ref())?;
     if draft.actor.agent().is_none() {
         return Err(bounds::invalid("prompt", "a message has an author"));
     }
@@ -68,8 +68,13 @@ fn begin(draft: &mut Draft<'_>, child: &ThreadId, command: &Delegate, prompt: &s
     bounds::text("prompt", prompt)?;
     let chat = Chat { text: prompt.to_owned(), to: Some(command.agent_id), reply_to: None };
     draft.append_thread(child, Content::Chat(chat));
-    draft.append_thread(child, StatusChanged { status: ThreadStatus::Running, run_id, reason: None });
+    queue(draft, child, run, None);
     Ok(())
+}
+
+fn queue(draft: &mut Draft<'_>, thread: &ThreadId, run: &RunId, reason: Option<StatusReason>) {
+    draft.append_thread(thread, StatusChanged { status: ThreadStatus::Running, run_id: Some(run.clone()), reason });
+    draft.append_thread(thread, Queued { run_id: run.clone(), by: draft.actor.agent() });
 }
 
 /// The thread itself and those above it, no further than it matters.
@@ -118,7 +123,7 @@ fn run_from(
     if thread.run_id.as_ref() == Some(run) {
         return Err(Rejection::WrongRun);
     }
-    draft.append_thread(id, StatusChanged { status: ThreadStatus::Running, run_id: Some(run.clone()), reason });
+    queue(draft, id, run, reason);
     Ok(())
 }
 

@@ -45,14 +45,15 @@ pub fn command_run(command_id: &str) -> Option<RunId> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
     pub command_id: String,
-    /// None when a signal, a lost machine or the timeout ended it, or when nobody knows.
+    /// 128 and the number of the signal if one ended it. None when it was cancelled, when its time limit or its machine ended it, or
+    /// when nobody knows.
     pub exit_code: Option<i32>,
     /// Both streams as they came.
     pub output: String,
     /// There was more output than the thread keeps.
     pub truncated: bool,
     pub duration_ms: u64,
-    /// Why it ended otherwise than by itself, where that is known: it was cancelled, or nobody knows how it ended.
+    /// Why there is no exit code.
     pub why: Option<String>,
     /// Where in the log it stands.
     pub position: u64,

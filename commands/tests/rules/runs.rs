@@ -98,6 +98,7 @@ fn a_task_is_said_and_runs_in_the_commit_that_makes_its_thread() {
         "arbe-thread-c signal.thread.created",
         "arbe-thread-c chat",
         "arbe-thread-c signal.thread.status_changed",
+        "arbe-thread-c signal.dispatch.queued",
         "arbe-thread-t signal.thread.agent_spawn",
     ];
     assert_eq!(kinds, expected);

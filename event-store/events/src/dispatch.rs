@@ -128,7 +128,8 @@ pub struct CommandOutput {
 #[serde(deny_unknown_fields)]
 pub struct CommandFinished {
     pub command_id: String,
-    /// None when a signal or a lost machine ended it.
+    /// 128 and the number of the signal if one ended it. None when it was cancelled, when its time limit or its machine ended it, or
+    /// when nobody knows; a warning before this says why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     pub truncated: bool,

@@ -40,6 +40,14 @@ pub(crate) fn optional<T: FromStr<Err: std::error::Error + Send + Sync + 'static
     row.try_get::<Option<&str>, _>(column)?.map(|text| parse(text, column)).transpose()
 }
 
+/// Of an array.
+pub(crate) fn all<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+    row: &PgRow,
+    column: &str,
+) -> Result<Vec<T>, Error> {
+    row.try_get::<Vec<String>, _>(column)?.iter().map(|text| parse(text, column)).collect()
+}
+
 fn parse<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(text: &str, column: &str) -> Result<T, Error> {
     text.parse().map_err(|error| undecodable(column, error))
 }

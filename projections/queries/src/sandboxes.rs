@@ -1,13 +1,13 @@
 //! Handles of machines.
 
-use events::{EnvironmentId, HouseId, SandboxId};
+use events::{EnvironmentId, HouseId, SandboxId, ThreadId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::cursor::{Limit, Page, Place, page};
-use crate::row::{micros, parsed, time, word};
+use crate::row::{all, micros, parsed, time, word};
 use crate::view::{At, Queries, QueryError, View};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -19,6 +19,8 @@ pub struct Sandbox {
     /// What the provider calls the machine.
     pub provider_ref: Option<String>,
     pub status: SandboxStatus,
+    /// Those that point at it.
+    pub threads: Vec<ThreadId>,
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     #[schemars(extend("format" = "date-time"))]
@@ -36,7 +38,9 @@ pub enum SandboxStatus {
 macro_rules! columns {
     () => {
         concat!(
-            "select id, house_id, environment_id, provider, provider_ref, status, ",
+            "select id, house_id, environment_id, provider, provider_ref, status,
+                array(select threads.id from threads where threads.sandbox_id = sandboxes.id order by threads.id collate \"C\")
+                    as threads, ",
             time!("created_at"),
             ", ",
             time!("destroyed_at"),
@@ -95,6 +99,7 @@ fn sandbox(row: &PgRow) -> Result<(Place, Sandbox), sqlx::Error> {
         provider: row.try_get("provider")?,
         provider_ref: row.try_get("provider_ref")?,
         status: word(row, "status")?,
+        threads: all(row, "threads")?,
         created_at: row.try_get("created_at")?,
         destroyed_at: row.try_get("destroyed_at")?,
     };

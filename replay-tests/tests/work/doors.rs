@@ -8,13 +8,73 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::house::{House, bash, now_ms};
+use crate::story::Story;
 
 const HOUR_MS: u64 = 60 * 60 * 1_000;
 
-/// As the server signs them, with a key.
-fn token(house: &House, key: &str, thread: &str, at_ms: u64) -> String {
-    let options = auth::Options { key: Sha256::digest(key.trim().as_bytes()).into(), issuer: None };
-    options.thread_token(house.bot.parse().unwrap(), &thread.parse().unwrap(), at_ms).unwrap()
+impl House {
+    /// By which the server signs.
+    pub fn key(&self) -> String {
+        fs::read_to_string(self.scene.data().join("token-key")).unwrap()
+    }
+
+    /// The bot's, as the server signs them, with a key.
+    pub fn token(&self, key: &str, thread: &str, at_ms: u64) -> String {
+        let options = auth::Options { key: Sha256::digest(key.trim().as_bytes()).into(), issuer: None };
+        options.thread_token(self.bot.parse().unwrap(), &thread.parse().unwrap(), at_ms).unwrap()
+    }
+}
+
+const PLANTED: &str = "0000000f";
+
+/// What a run does at its door, with this token in the place of its own: the status and the code of each answer.
+fn at_the_door(house: &House, token: &str, thread: &str, run: &str) -> [(u16, String); 4] {
+    let stream = format!("/api/stream/arbe-thread-{thread}");
+    let entry = json!({ "type": "pi.entry", "payload": { "type": "label", "id": PLANTED } });
+    let ends = format!("{stream}/runs/{run}/finish");
+    let asked = [
+        ("GET", stream.clone(), Value::Null),
+        ("POST", stream.clone(), entry),
+        ("POST", ends, json!({ "status": "completed" })),
+        ("POST", format!("{stream}/token"), Value::Null),
+    ];
+    asked.map(|(method, path, body)| {
+        let (status, answer) = house.scene.send_as(token, method, &path, &body);
+        (status, answer["error"]["code"].as_str().unwrap_or_default().to_owned())
+    })
+}
+
+#[test]
+fn no_token_but_its_own_says_a_word_for_a_run_or_ends_it() {
+    let Some(house) = House::start() else { return };
+    let child = house.delegate(&bash("echo ran >> ran; while ! [ -e go ]; do sleep 0.1; done"));
+    let other = house.delegate(&bash("true"));
+    house.completed(&other, 1);
+    let machine = house.in_a_tool(&child, "ran");
+    let (key, run) = (house.key(), house.story(&child).run().to_owned());
+    let planted = |story: &Story| story.of("pi.entry").iter().filter(|line| line["id"] == PLANTED).count();
+    let told = house.story(&other).0.len();
+    let good = house.token(&key, &child, now_ms());
+    let (claims, signature) = good.rsplit_once('.').unwrap();
+    let turned: String = signature.chars().rev().collect();
+    let forged = [house.token("a key of somebody else", &child, now_ms()), format!("{claims}.{turned}"), format!("{claims}.")];
+    // Renewing takes a token that has expired, though not for ever.
+    let expired = house.token(&key, &child, now_ms() - 30 * HOUR_MS);
+    for token in forged.iter().chain([&expired]) {
+        let answers = at_the_door(&house, token, &child, &run);
+        assert_eq!(answers, [(); 4].map(|()| (401, "unauthenticated".to_owned())), "{token}");
+    }
+    let elsewhere = house.token(&key, &other, now_ms());
+    assert_eq!(at_the_door(&house, &elsewhere, &child, &run), [(); 4].map(|()| (403, "wrong_thread".to_owned())));
+    let foreign = at_the_door(&house, &good, &other, house.story(&other).run());
+    assert_eq!(foreign, [(); 4].map(|()| (403, "wrong_thread".to_owned())), "nor the other way round");
+    let story = house.story(&child);
+    assert_eq!((planted(&story), story.statuses()), (0, vec!["running"]), "{}", story.told());
+    assert_eq!(house.story(&other).0.len(), told, "nothing is said there either");
+    let answers = at_the_door(&house, &good, &child, "another").map(|(status, _)| status);
+    assert_eq!((answers[0], answers[1], answers[3]), (200, 201, 201), "this is how they are signed");
+    fs::write(machine.directory.join("work/go"), "").unwrap();
+    assert_eq!(planted(&house.completed(&child, 1)), 1);
 }
 
 #[test]
@@ -22,7 +82,7 @@ fn a_token_opens_its_own_thread_for_its_time_and_nothing_else() {
     let Some(house) = House::start() else { return };
     let other = house.scene.make("/api/threads", &json!({ "house_id": house.id }), "thread_id");
     let issued = house.scene.make(&format!("/api/threads/{}/token", house.chat), &Value::Null, "token");
-    let key = fs::read_to_string(house.scene.data().join("token-key")).unwrap();
+    let key = house.key();
     let with = |token: &str, thread: &str| {
         let stream = format!("/api/stream/arbe-thread-{thread}");
         let read = house.scene.send_as(token, "GET", &stream, &Value::Null);
@@ -31,14 +91,14 @@ fn a_token_opens_its_own_thread_for_its_time_and_nothing_else() {
     };
     let codes = |token: &str, thread: &str| with(token, thread).map(|(status, code)| format!("{status} {code}"));
     assert_eq!(codes(&issued, &house.chat), ["200 ", "201 "]);
-    assert_eq!(codes(&token(&house, &key, &house.chat, now_ms()), &house.chat), ["200 ", "201 "], "this is how they are signed");
+    assert_eq!(codes(&house.token(&key, &house.chat, now_ms()), &house.chat), ["200 ", "201 "], "this is how they are signed");
     assert_eq!(codes(&issued, &other), ["403 wrong_thread", "403 wrong_thread"]);
-    let expired = token(&house, &key, &house.chat, now_ms() - 3 * HOUR_MS);
+    let expired = house.token(&key, &house.chat, now_ms() - 3 * HOUR_MS);
     assert_eq!(codes(&expired, &house.chat), ["401 unauthenticated", "401 unauthenticated"]);
-    let forged = token(&house, "a key of somebody else", &house.chat, now_ms());
+    let forged = house.token("a key of somebody else", &house.chat, now_ms());
     assert_eq!(codes(&forged, &house.chat), ["401 unauthenticated", "401 unauthenticated"]);
     let (head, rest) = issued.split_once('.').unwrap();
-    let of_other = token(&house, &key, &other, now_ms());
+    let of_other = house.token(&key, &other, now_ms());
     let claims = of_other.split('.').nth(1).unwrap();
     let pieced = format!("{head}.{claims}.{}", rest.split_once('.').unwrap().1);
     assert_eq!(codes(&pieced, &other), ["401 unauthenticated", "401 unauthenticated"]);

@@ -1,7 +1,7 @@
 //! A machine seen from the host: its files, and what runs in it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -25,13 +25,17 @@ impl Machine {
 
     /// The lines of pi's own file.
     pub fn session(&self, thread: &str) -> Vec<Value> {
-        let directory = self.directory.join("home/.arbe/sessions").join(thread);
-        let ending = format!("_{thread}.jsonl");
-        let files = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
-        let mut files: Vec<_> = files.filter(|path| path.to_string_lossy().ends_with(&ending)).collect();
-        assert_eq!(files.len(), 1, "{files:?}");
-        let text = fs::read_to_string(files.remove(0)).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        session_in(&self.directory.join("home"), thread)
+    }
+
+    /// What a run is to do is written down, which is the last thing before it is launched.
+    pub fn has_task(&self, run: &str) -> bool {
+        self.directory.join(format!("home/.arbe/runs/{run}/prompt")).exists()
+    }
+
+    /// Its runner has written down how it ended.
+    pub fn knows_the_end(&self, thread: &str, run: &str) -> bool {
+        self.directory.join(format!("home/.arbe/sessions/{thread}/run/{run}.json")).exists()
     }
 
     pub fn was_launched(&self, run: &str) -> bool {
@@ -82,6 +86,16 @@ impl Machine {
     }
 }
 
+pub fn session_in(home: &Path, thread: &str) -> Vec<Value> {
+    let directory = home.join(".arbe/sessions").join(thread);
+    let ending = format!("_{thread}.jsonl");
+    let files = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = files.filter(|path| path.to_string_lossy().ends_with(&ending)).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let text = fs::read_to_string(files.remove(0)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[derive(Clone, Debug)]
 pub struct Process {
     pub pid: i32,
@@ -93,6 +107,15 @@ impl Process {
     pub fn kill(&self) {
         let pid = Pid::from_raw(self.pid).unwrap();
         kill_process(pid, Signal::KILL).ok();
+    }
+
+    /// It lives, and does nothing.
+    pub fn stop(&self) {
+        kill_process(Pid::from_raw(self.pid).unwrap(), Signal::STOP).unwrap();
+    }
+
+    pub fn go_on(&self) {
+        kill_process(Pid::from_raw(self.pid).unwrap(), Signal::CONT).unwrap();
     }
 
     /// What `/proc` says of it, if it may be asked.

@@ -49,6 +49,26 @@ fn a_bot_runs_a_command_on_the_machine_of_its_chat() {
 }
 
 #[test]
+fn a_command_has_an_exit_code_or_its_cause_is_on_the_thread() {
+    let Some(house) = House::start() else { return };
+    for (command, code) in [("exit 137", 137), ("kill -15 $$", 143)] {
+        assert_eq!(house.command(&house.chat, command)["exit_code"], code, "{command}");
+    }
+    let path = format!("/api/threads/{}/commands", house.chat);
+    for (ask, warning, words) in [
+        (json!({ "command": "sleep 60", "timeout": 1 }), "command_timeout", "it took longer than 1s"),
+        (json!({ "command": "true", "cwd": "nowhere" }), "command_broken", "nowhere"),
+    ] {
+        let ran = house.scene.ask("POST", &path, &ask);
+        let why = ran["why"].as_str().unwrap_or_else(|| panic!("{ran}"));
+        assert!(ran["exit_code"].is_null() && why.contains(words), "{ran}");
+        let told = |story: &Story| story.of("signal.dispatch.warned").into_iter().find(|it| it["warning"] == warning).cloned();
+        let told = house.until(&house.chat, "the thread says why", told);
+        assert!(told["message"].as_str().is_some_and(|text| text.ends_with(why)), "{told}");
+    }
+}
+
+#[test]
 fn three_errors_of_the_model_and_an_answer_are_one_run_that_is_completed() {
     let Some(house) = House::start() else { return };
     let child = house.delegate(&format!("FAIL 3 and then greet {}", house.id));

@@ -11,6 +11,7 @@ use crate::story::Story;
 /// What is known of a run from outside.
 struct Seen<'a> {
     house: &'a House,
+    thread: &'a str,
     story: Story,
 }
 
@@ -26,18 +27,24 @@ impl Seen<'_> {
 
 type Moment = (&'static str, fn(&Seen<'_>) -> bool);
 
-const BEGINNING: [Moment; 5] = [
+const BEGINNING: [Moment; 8] = [
     ("it was asked for", |_| true),
     ("it is claimed", |seen| seen.has("signal.dispatch.claimed")),
+    ("its machine is asked for", |seen| seen.machine().is_some()),
     ("its machine is being made", |seen| seen.machine().is_some_and(|machine| machine.directory.exists() && !machine.is_made())),
+    ("its machine is made", |seen| seen.machine().is_some_and(|machine| machine.is_made())),
+    ("its task is written", |seen| seen.machine().is_some_and(|machine| machine.has_task(seen.story.run()))),
     ("it is launched", |seen| seen.machine().is_some_and(|machine| machine.was_launched(seen.story.run()))),
     ("its session has started", |seen| seen.has("signal.dispatch.session_started")),
 ];
 
-const ENDING: [Moment; 4] = [
+const ENDING: [Moment; 5] = [
     ("its tool runs", |seen| seen.machine().is_some_and(|machine| machine.file("ran").is_some())),
     ("its tool has ended", |seen| seen.has("pi.tool_result")),
     ("the model has answered", |seen| seen.story.stops().contains(&"stop")),
+    ("its end is known in its machine", |seen| {
+        seen.machine().is_some_and(|machine| machine.knows_the_end(seen.thread, seen.story.run()))
+    }),
     ("its end is told", |seen| !seen.story.ends().is_empty()),
 ];
 
@@ -71,7 +78,9 @@ fn house() -> Option<House> {
 fn survives(moments: &[Moment]) {
     let Some(house) = house() else { return };
     for (moment, reached) in moments {
-        let reach = |thread: &str| until(moment, || reached(&Seen { house: &house, story: house.story(thread) }).then_some(()));
+        let reach = |thread: &str| {
+            until(moment, || reached(&Seen { house: &house, thread, story: house.story(thread) }).then_some(()));
+        };
         is_survived(&house, moment, reach);
     }
 }
@@ -100,6 +109,21 @@ fn kill_9_of_the_server_at_any_moment_neither_loses_nor_doubles_a_run() {
     for moment in (0..7_000).step_by(200).map(Duration::from_millis) {
         is_survived(&house, &format!("after {moment:?}"), |_| std::thread::sleep(moment));
     }
+}
+
+#[test]
+fn kill_9_of_the_server_right_after_a_further_word_neither_loses_nor_doubles_it() {
+    let Some(house) = House::apart(&[], &json!({})) else { return };
+    let thread = house.delegate(&bash("echo ran >> ran"));
+    house.completed(&thread, 1);
+    let again = format!("{} again, {}", bash("echo again >> ran"), house.id);
+    house.say(&thread, &again);
+    house.scene.kill();
+    house.scene.start_again(&[]);
+    let story = house.completed(&thread, 2);
+    assert_eq!(story.statuses(), ["running", "completed", "running", "completed"], "{}", story.told());
+    assert_eq!(house.machine(&thread).file("ran").as_deref(), Some("ran\nagain\n"));
+    assert_eq!(story.transcript(), house.machine(&thread).session(&thread));
 }
 
 #[test]

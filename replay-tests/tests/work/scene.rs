@@ -34,7 +34,7 @@ static SHARED: Mutex<Weak<Scene>> = Mutex::new(Weak::new());
 static TOOLS: Mutex<Weak<Tools>> = Mutex::new(Weak::new());
 
 /// Nothing if tests without Postgres or npm are to be skipped.
-fn tools() -> Option<Arc<Tools>> {
+pub fn tools() -> Option<Arc<Tools>> {
     if std::env::var_os("ARBE_SKIP_POSTGRES").is_some_and(|set| set == "1") {
         eprintln!("skipped, because ARBE_SKIP_POSTGRES is set");
         return None;
@@ -65,7 +65,10 @@ impl Scene {
         fs::set_permissions(machines.path(), Permissions::from_mode(0o755)).unwrap();
         let (url, places) = (format!("{}/v1", model.url()), [machines.path(), tools.path()].map(|it| it.to_str().unwrap()));
         let mut flags = vec!["--machines-dir", places[0], "--tools", places[1], "--model-url", &url, "--model", "scripted-1"];
-        flags.extend(["--model-api", "openai", "--orphan-after", "3s", "--watch-every", "1s"]);
+        flags.extend(["--model-api", "openai", "--watch-every", "1s"]);
+        if !more.contains(&"--orphan-after") {
+            flags.extend(["--orphan-after", "3s"]);
+        }
         flags.extend(more);
         let server = ArbeServer::platform(&flags).unwrap();
         let token = server.data("owner-token").unwrap();
@@ -118,6 +121,14 @@ impl Scene {
 
     pub fn get(&self, path: &str) -> Value {
         self.ask("GET", path, &Value::Null)
+    }
+
+    /// As the owner; waits for it to be there, and for the rows to have come so far.
+    pub fn seen(&self, path: &str) -> Value {
+        until(path, || {
+            let (status, answer) = self.send_as(&self.token, "GET", path, &Value::Null);
+            (status == 200).then_some(answer)
+        })
     }
 
     /// Something new, by the name of its id.

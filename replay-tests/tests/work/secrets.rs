@@ -51,7 +51,7 @@ fn an_optional_secret_that_is_missing_is_a_warning_on_the_run() {
     house.bind(NAME, false);
     let child = house.delegate(&bash(SHOW));
     let story = house.completed(&child, 1);
-    let warned = story.of("signal.dispatch.warned");
+    let warned = story.warned();
     assert_eq!((warned.len(), &warned[0]["warning"]), (1, &json!("secret_missing")), "{}", story.told());
     assert!(warned[0]["message"].as_str().is_some_and(|text| text.contains(NAME)), "{}", story.told());
     assert_eq!((story.results(), &warned[0]["run_id"]), (vec![shown("").as_str()], &json!(story.run())));
@@ -83,7 +83,7 @@ fn a_secret_of_a_reserved_name_is_left_out_and_the_run_says_so() {
     house.set_secret("SPRITES_TOKEN", "of the machines' maker");
     let child = house.delegate(&bash("echo \"<$SPRITES_TOKEN>\""));
     let story = house.completed(&child, 1);
-    let warned = story.of("signal.dispatch.warned");
+    let warned = story.warned();
     assert_eq!((warned.len(), &warned[0]["warning"]), (1, &json!("secret_reserved")), "{}", story.told());
     assert_eq!(story.results(), ["<>\n"]);
 }

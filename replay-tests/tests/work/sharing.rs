@@ -63,7 +63,7 @@ fn all_who_share_a_dead_machine_go_on_together_on_another_and_the_model_sees_wha
         assert_eq!(story.of("signal.thread.sandbox_resumed"), [&json!({ "sandbox_id": fresh, "from_sandbox_id": dead })]);
         let row = house.scene.get(&format!("/api/threads/{thread}"));
         assert_eq!((row["sandbox_id"].as_str(), story.sandbox()), (Some(fresh.as_str()), Some(fresh.as_str())));
-        assert_eq!(story.of("signal.dispatch.warned").len(), 1, "what became of the tree is said to all: {}", story.told());
+        assert_eq!(story.warned().len(), 1, "what became of the tree is said to all: {}", story.told());
     }
     let seen: Vec<_> = house.asked(&again).turns.iter().map(|turn| (turn.role, turn.text.clone())).collect();
     let answer = format!("I heard: {one}").chars().take(69).collect::<String>();
@@ -86,7 +86,7 @@ fn a_fresh_machine_begins_with_the_tree_that_was_kept_and_the_thread_says_so() {
     house.say(&child, &bash("cat kept"));
     let story = house.completed(&child, 2);
     assert_eq!(story.results().last(), Some(&"kept\n"));
-    let warned = story.of("signal.dispatch.warned");
+    let warned = story.warned();
     assert_eq!((warned.len(), &warned[0]["warning"]), (1, &json!("tree_restored")), "{}", story.told());
     assert!(story.sandbox() != Some(dead.as_str()) && story.transcript().len() > 8, "{}", story.told());
 }

@@ -16,6 +16,11 @@ impl Story {
         self.entries(kind).into_iter().map(|entry| &entry["payload"]).collect()
     }
 
+    /// What it was warned of, but for silence: on a busy machine any run may be silent for a while.
+    pub fn warned(&self) -> Vec<&Value> {
+        self.of("signal.dispatch.warned").into_iter().filter(|told| told["warning"] != "mirror_silent").collect()
+    }
+
     pub fn statuses(&self) -> Vec<&str> {
         self.of("signal.thread.status_changed").into_iter().filter_map(|told| told["status"].as_str()).collect()
     }

@@ -158,6 +158,9 @@ async fn what_the_mirror_could_not_post_the_runner_posts() {
     assert!(done.stderr.contains("arbe-mirror: the stream is not reached"), "{}", done.stderr);
     assert_eq!(scene.stream.transcript(), scene.file());
     assert_eq!(scene.stream.finishes(), [json!({ "status": "completed" })]);
+    let entries = scene.stream.entries();
+    let warned: Vec<_> = entries.iter().filter(|entry| entry["type"] == "signal.dispatch.warned").collect();
+    assert_eq!((warned.len(), &warned[0]["payload"]["warning"]), (1, &json!("mirror_mended")), "{warned:?}");
 }
 
 /// pi has written its last line, and its mirror has given up.

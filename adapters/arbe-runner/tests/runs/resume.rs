@@ -150,3 +150,20 @@ async fn a_session_that_is_missing_or_unsound_fails_the_run_before_pi_starts() {
     assert!(!scene.path("tree").join("ran").exists());
     assert_eq!(scene.stream.kinds("pi."), [] as [String; 0]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_lacks_what_the_thread_holds_fails_the_run_before_pi_starts() {
+    let Some(scene) = Scene::start("t-short").await else { return };
+    assert_eq!(scene.run("r1", "first").await.status.code(), Some(0));
+    let mut fresh = scene.elsewhere();
+    let whole = rebuilt(&scene, &fresh.path("tree").to_string_lossy());
+    let lines: Vec<_> = whole.lines().collect();
+    std::fs::write(fresh.path("short"), lines[..lines.len() - 1].join("\n")).unwrap();
+    let path = fresh.path("short").to_string_lossy().into_owned();
+    fresh.set("ARBE_SESSION_FILE", &path);
+    assert_eq!(fresh.run("r2", "second").await.status.code(), Some(1));
+    let failure = fresh.stream.finishes().pop().unwrap()["failure"].clone();
+    assert_eq!(failure["error_class"], "hydrate", "{failure}");
+    assert!(failure["message"].as_str().unwrap().contains("lacks what the thread holds: 1 of its lines"), "{failure}");
+    assert_eq!(fresh.stream.transcript(), scene.file());
+}

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use arbe_runner::harness::{Endpoint, models_of_pi};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
@@ -100,6 +101,21 @@ impl Scene {
         }
         command.envs(&self.variables).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
         command
+    }
+
+    /// Without a runner, though with its mirror.
+    pub fn pi(&self, prompt: &str) -> Command {
+        let words: Vec<String> = serde_json::from_str(&self.command).unwrap();
+        let api = "openai-completions".to_owned();
+        let models = models_of_pi(&Endpoint { api, base_url: self.model.clone(), key_variable: None }, "m1");
+        std::fs::write(self.path("home").join("models.json"), models.to_string()).unwrap();
+        let mut pi = Command::new(&words[0]);
+        pi.args(&words[1..]).args(["--model", "arbe/m1", "--no-extensions", "--session-dir"]).arg(self.sessions());
+        pi.args(["-e", concat!(env!("CARGO_MANIFEST_DIR"), "/mirror/arbe-mirror.ts"), "-p", prompt]);
+        pi.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.path("home")).current_dir(self.path("tree"));
+        pi.env("PI_CODING_AGENT_DIR", self.path("home")).env("PI_OFFLINE", "1").env("PI_TELEMETRY", "0");
+        pi.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        pi
     }
 
     pub fn begin(&self, run: &str, prompt: &str) -> Child {

@@ -24,7 +24,8 @@ pub(super) const SERVE: &str = "\
 Examples:
   arbe serve                                          everything in the XDG data directory
   arbe serve --listen 127.0.0.1:0 --data-dir ./data   a free port, another place
-  arbe serve --store s3://bucket/prefix --database-url postgres://arbe@db/arbe";
+  arbe serve --store s3://bucket/prefix --database-url postgres://arbe@db/arbe
+  arbe serve --transport stdio                        the sessions to a model, as `arbe mcp`";
 
 pub(super) const SAY: &str = "\
 Prints the id of the entry. If the connection breaks, it is tried again without saying it twice.
@@ -121,7 +122,7 @@ Examples:
 
 pub(super) const ENV: &str = "\
 Examples:
-  arbe env create rust --recipe '{\"image\":\"rust:1\",\"repo\":\"https://example.org/code.git\"}'
+  arbe env create rust --recipe '{\"repo\":\"https://example.org/code.git\",\"egress\":[\"example.org:443\"],\"setup\":\"make deps\"}'
   arbe env update e5m1 --recipe-file recipe.json
   arbe env bind-secret e5m1 GITHUB_TOKEN
   arbe env bind-secret e5m1 DATABASE_URL --optional";
@@ -163,7 +164,7 @@ at the new one. These verbs read and write the record; the machine itself is the
 
 pub(super) const SANDBOX: &str = "\
 Examples:
-  arbe sandbox list
+  arbe sandbox list --runtime daytona
   arbe sandbox list --reconcile --json | jq 'select(.verdict == \"stray\")'
   box=$(arbe sandbox request local --thread k3v9)
   arbe sandbox live $box container-17
@@ -264,7 +265,10 @@ pub(super) const FIND: &str = "\
 Examples:
   arbe find panicked                               entries that say it, the best first
   arbe find --thread th_1 --type 'pi.*' cargo test
-  arbe find --status failed                        the newest entries of failed threads";
+  arbe find --status failed                        the newest entries of failed threads
+
+What an entry says is found, and whole numbers in it of up to six digits, such as exit codes, ports and lines. Longer numbers and
+fractions, as moments, sizes and costs are, are not, unless they stand in a text.";
 
 pub(super) const MCP: &str = "\
 Examples:
@@ -272,13 +276,14 @@ Examples:
   codex mcp add arbe -- arbe mcp
 
 Tools: pond_search and pond_get. Resources: schema://pond and stats://pond. Nothing can be written. A running server serves the same
-at /mcp, to whoever has a token.";
+at /mcp, to whoever has a token. `arbe serve --transport stdio` is another name for this verb.";
 
 pub(super) const EVAL: &str = "\
 Examples:
   arbe eval known-items.tsv                        per stratum, with intervals
   arbe eval known-items.tsv --half reporting --misses
 
+The first line of the file names its columns, in any order: query (or question), gold (or expected), stratum (or kind), id.
 Any of the expected sessions (`client:session`) or messages (`client:session#message`) is an answer, so nDCG is that of the first.
 A stratum named `absent` holds questions without an answer: those are right if nothing is found. Times are those of an index that was
 just opened (`cold`), of the first time a question is asked, and of the second.";

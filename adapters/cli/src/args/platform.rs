@@ -138,7 +138,7 @@ pub(crate) enum AgentVerb {
         /// A person, or a program
         #[arg(long)]
         kind: Kind,
-        /// What runs the bot: codex, claude-code, pi, opencode or another
+        /// What runs the bot: pi, codex, claude-code, opencode or another. Sandboxes run pi so far
         #[arg(long, required_if_eq("kind", "bot"))]
         runtime: Option<String>,
         /// The id that its identity provider knows it by (a UUID) [default: a new one]

@@ -44,6 +44,9 @@ pub(crate) enum SandboxVerb {
 pub(crate) struct SandboxList {
     #[command(flatten)]
     pub(crate) limit: Limit,
+    /// Only those of this provider, such as local
+    #[arg(long, alias = "provider", value_name = "PROVIDER")]
+    pub(crate) runtime: Option<String>,
     /// Ask the providers first whether the machines live. One that is dead is marked so and the runs on it fail; strays are listed too
     #[arg(long)]
     pub(crate) reconcile: bool,

@@ -71,6 +71,9 @@ pub(crate) struct Work {
     /// Between two looks at a machine with a run, at most 10m: each look keeps it from being stopped [default: 10s]
     #[arg(long, env = "ARBE_WATCH_EVERY", value_name = "DURATION")]
     pub(crate) watch_every: Option<humantime::Duration>,
+    /// How machines that are not here reach this server's threads, if not as clients reach it: the address of an `arbe stream-proxy`
+    #[arg(long, env = "ARBE_MACHINES_URL", value_name = "URL")]
+    pub(crate) machines_url: Option<String>,
     /// Daytona's API key; with it environments may name daytona. Better given as a variable or in the file than as a flag
     #[arg(long, env = "ARBE_DAYTONA_TOKEN", value_name = "KEY", hide_env_values = true, help_heading = "Daytona")]
     pub(crate) daytona_token: Option<String>,

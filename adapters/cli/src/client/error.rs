@@ -7,6 +7,9 @@ use url::Url;
 use super::origin;
 use crate::exit;
 
+/// What a command names besides the thing that it changes, and which is not there.
+const MISSING: [&str; 4] = ["agent_not_found", "environment_not_found", "parent_not_found", "sandbox_not_found"];
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error("no server answers at {}; start one with `arbe serve`, or set ARBE_URL or --url", origin(url))]
@@ -93,6 +96,7 @@ impl CallError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Answered { status: 404 | 410, .. } => exit::NOT_FOUND,
+            Self::Answered { status: 400..500, code, .. } if MISSING.contains(&code.as_str()) => exit::NOT_FOUND,
             Self::Answered { status: 400..500, .. } => exit::REFUSED,
             Self::Answered { .. }
             | Self::Unreachable { .. }
@@ -114,5 +118,14 @@ mod tests {
         for (status, expected) in [(400, 4), (401, 4), (403, 4), (404, 3), (409, 4), (410, 3), (422, 4), (500, 1)] {
             assert_eq!(answered(status), expected, "{status}");
         }
+    }
+
+    #[test]
+    fn what_a_command_names_and_is_not_there_is_not_found() {
+        let refused = |code: &str| CallError::Answered { status: 422, code: code.into(), message: "m".into() }.exit_code();
+        for code in MISSING {
+            assert_eq!(refused(code), 3, "{code}");
+        }
+        assert_eq!(refused("sandbox_dead"), 4);
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Work {
     pub(crate) unreachable_after: Option<Duration>,
     pub(crate) reap_after: Option<Duration>,
     pub(crate) watch_every: Option<Duration>,
+    /// Where distant machines find the threads.
+    pub(crate) machines_url: Option<String>,
     pub(crate) daytona: Option<sandboxes::daytona::Options>,
     pub(crate) sprite: Option<sandboxes::sprite::Options>,
 }
@@ -71,6 +73,7 @@ pub(super) fn work(flags: Flags, file: &File, serves: bool) -> anyhow::Result<Wo
         unreachable_after: wait("unreachable_after", flags.unreachable_after, &file.unreachable_after)?,
         reap_after: wait("reap_after", flags.reap_after, &file.reap_after)?,
         watch_every,
+        machines_url: http_url("machines_url", either(&flags.machines_url, &file.machines_url))?,
         daytona,
         sprite,
     })

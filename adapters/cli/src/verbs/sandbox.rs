@@ -16,6 +16,7 @@ const COLUMNS: &[Column] = &[
     ("STATUS", "status"),
     ("PROVIDER", "provider"),
     ("REF", "provider_ref"),
+    ("THREADS", "threads"),
     ("ENVIRONMENT", "environment_id"),
     ("CREATED", "@created_at"),
     ("DESTROYED", "@destroyed_at"),
@@ -44,12 +45,12 @@ struct Request {
 
 pub(super) async fn run(platform: &Platform, verb: SandboxVerb) -> anyhow::Result<()> {
     match verb {
-        SandboxVerb::List(SandboxList { limit, reconcile }) => {
+        SandboxVerb::List(SandboxList { limit, runtime, reconcile }) => {
             let house = platform.house().await?;
             if reconcile {
-                return reconciled(platform, house, limit.limit).await;
+                return reconciled(platform, house, limit.limit, runtime.as_deref()).await;
             }
-            platform.list(&["sandboxes"], vec![("house", house)], limit.limit, COLUMNS).await
+            platform.tell_rows(&of_runtime(platform, house, limit.limit, runtime.as_deref()).await?, COLUMNS)
         }
         SandboxVerb::Show(one) => platform.show(&["sandboxes", &one.sandbox], COLUMNS).await,
         SandboxVerb::Request(new) => {
@@ -80,18 +81,44 @@ async fn report(platform: &Platform, id: &str, what: &str, body: Value) -> anyho
     platform.done(&answer, what)
 }
 
+fn values(items: &[Box<RawValue>]) -> Result<Vec<Value>, serde_json::Error> {
+    items.iter().map(|item| serde_json::from_str(item.get())).collect()
+}
+
+fn is_of(sandbox: &Value, runtime: Option<&str>) -> bool {
+    runtime.is_none_or(|runtime| sandbox["provider"] == runtime)
+}
+
+/// As many as are asked for, if there are, whatever stands between them.
+async fn of_runtime(
+    platform: &Platform,
+    house: String,
+    limit: Option<usize>,
+    runtime: Option<&str>,
+) -> anyhow::Result<Vec<Box<RawValue>>> {
+    let asked = if runtime.is_some() { None } else { limit };
+    let mut listed = platform.items(&["sandboxes"], vec![("house", house)], asked).await?;
+    let fits: Vec<bool> = values(&listed)?.iter().map(|sandbox| is_of(sandbox, runtime)).collect();
+    let mut fits = fits.into_iter();
+    listed.retain(|_| fits.next().unwrap_or_default());
+    listed.truncate(limit.unwrap_or(usize::MAX));
+    Ok(listed)
+}
+
 /// The sandboxes as they stand afterwards, each with what its provider said; then what no sandbox stands for.
-async fn reconciled(platform: &Platform, house: String, limit: Option<usize>) -> anyhow::Result<()> {
+async fn reconciled(platform: &Platform, house: String, limit: Option<usize>, runtime: Option<&str>) -> anyhow::Result<()> {
     let answer = platform.change(Method::POST, &["sandboxes", "reconcile"], json!({ "house_id": house })).await?;
-    let values =
-        |items: Vec<Box<RawValue>>| items.iter().map(|item| serde_json::from_str(item.get())).collect::<Result<Vec<Value>, _>>();
-    let mut seen = values(answer.read::<Page>()?.items)?;
-    let mut listed = values(platform.items(&["sandboxes"], vec![("house", house)], limit).await?)?;
+    let mut seen = values(&answer.read::<Page>()?.items)?;
+    seen.retain(|it| is_of(it, runtime));
+    let mut listed = values(&of_runtime(platform, house, limit, runtime).await?)?;
     for sandbox in &mut listed {
         let about = |it: &Value| it["sandbox_id"] == sandbox["sandbox_id"] && it["verdict"] != "stray";
         let found = seen.iter().position(about).map(|at| seen.remove(at));
-        for field in ["verdict", "threads", "why"] {
+        for field in ["verdict", "why"] {
             sandbox[field] = found.as_ref().map_or(Value::Null, |found| found[field].clone());
+        }
+        if let Some(found) = found {
+            sandbox["threads"] = found["threads"].clone();
         }
     }
     listed.extend(seen.into_iter().filter(|it| it["verdict"] == "stray" || it["sandbox_id"].is_null()));

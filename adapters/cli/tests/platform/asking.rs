@@ -51,6 +51,7 @@ fn refusals_have_exit_codes_and_are_not_repeated() {
         (404, "not_found", 3),
         (409, "conflict", 4),
         (422, "thread_closed", 4),
+        (422, "environment_not_found", 3),
     ] {
         let body: &'static str = format!(r#"{{"error":{{"code":"{code}","message":"because"}}}}"#).leak();
         let server = Server::start(move |_, _| Reply::Json(status, body));

@@ -64,7 +64,19 @@ fn output(stream: &str, said: &str) -> String {
         serde_json::json!({ "id": "1", "ts": 1, "type": "signal.command.output", "v": 1, "author_agent_id": null,
             "payload": { "command_id": id, "stream": stream, "text": said } })
     };
-    serde_json::json!([entry("one.other", "stdout", "of somebody else\n"), entry(&id, stream, said)]).to_string()
+    let warned = |run: &str, warning: &str, message: &str| {
+        serde_json::json!({ "id": "2", "ts": 1, "type": "signal.dispatch.warned", "v": 1, "author_agent_id": null,
+            "payload": { "run_id": run, "warning": warning, "message": message } })
+    };
+    let own = id.strip_prefix("one.").unwrap();
+    let told = [
+        entry("one.other", "stdout", "of somebody else\n"),
+        warned("other", "secret_missing", "THEIRS is bound but not set"),
+        warned(own, "secret_missing", &format!("{stream} is bound but not set")),
+        warned(own, "command_timeout", "at its end"),
+        entry(&id, stream, said),
+    ];
+    serde_json::json!(told).to_string()
 }
 
 #[test]
@@ -89,6 +101,8 @@ fn a_command_prints_what_it_prints_and_ends_as_it_ended() {
     let done = run(&server, &["thread", "run", "t1", "--idempotency-key", "k", "--timeout", "90s", "--", "echo", "a b"]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     assert!(text(&done.stdout).starts_with("out\n") && !text(&done.stdout).contains("somebody"), "{}", text(&done.stdout));
+    assert!(text(&done.stderr).starts_with("stdout is bound but not set\n"), "{done:?}");
+    assert!(!text(&done.stderr).contains("THEIRS") && !text(&done.stderr).contains("at its end"), "{done:?}");
     let sent = server.seen().into_iter().find(|request| request.method == "POST").unwrap();
     assert_eq!((sent.body.as_str(), sent.key.as_str()), (r#"{"command":"echo 'a b'","timeout":90}"#, "k"));
     let done = run(&server, &["thread", "run", "t1", "--json", "--cwd", "web", "--", "fail"]);

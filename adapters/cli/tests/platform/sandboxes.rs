@@ -7,14 +7,14 @@ fn sandboxes_are_listed_asked_for_reported_and_resumed() {
     let server = Server::start(|request, _| match (request.method.as_str(), request.target.as_str()) {
         ("GET", target) if target.starts_with("/api/sandboxes?") => Reply::Json(
             200,
-            r#"{"items":[{"sandbox_id":"s1","status":"live","provider":"local","provider_ref":"c17","environment_id":"e1","created_at":"2026-11-16T08:20:38Z"}],"next":null,"position":1}"#,
+            r#"{"items":[{"sandbox_id":"s1","status":"live","provider":"local","provider_ref":"c17","environment_id":"e1","threads":["t1","t2"],"created_at":"2026-11-16T08:20:38Z"}],"next":null,"position":1}"#,
         ),
         ("GET", _) => Reply::Json(200, r#"{"sandbox_id":"s1","status":"pending","provider":"local","position":1}"#),
         (_, "/api/sandboxes" | "/api/sandboxes/s1/resume") => Reply::Json(201, r#"{"sandbox_id":"s2","position":4}"#),
         _ => Reply::Json(200, r#"{"position":5}"#),
     });
     let listed = run(&server, &["sandbox", "list", "--house", "h1"]);
-    let line = "s1       live    local     c17  e1           2026-11-16 08:20:38";
+    let line = "s1       live    local     c17  t1,t2    e1           2026-11-16 08:20:38";
     assert!(
         text(&listed.stdout).starts_with("SANDBOX  STATUS") && text(&listed.stdout).contains(line),
         "{}",
@@ -63,4 +63,35 @@ fn sandboxes_are_listed_with_what_their_providers_say_and_strays_beside_them() {
     let json = run(&server, &["sandbox", "list", "--house", "h1", "--reconcile", "--json"]);
     assert_eq!(text(&json.stdout).lines().count(), 3);
     assert!(text(&json.stdout).contains(r#""verdict":"stray""#), "{}", text(&json.stdout));
+}
+
+#[test]
+fn the_sandboxes_of_one_provider_are_listed_as_many_as_asked_for() {
+    let server = Server::start(|request, _| match request.target.as_str() {
+        "/api/sandboxes/reconcile" => Reply::Json(
+            200,
+            r#"{"items":[{"sandbox_id":"s2","provider":"daytona","verdict":"live","threads":["t2"]},{"sandbox_id":null,"provider":"local","provider_ref":"c9","verdict":"stray","threads":[]}],"position":7}"#,
+        ),
+        target if target.contains("cursor=") => Reply::Json(
+            200,
+            r#"{"items":[{"sandbox_id":"s2","status":"live","provider":"daytona"},{"sandbox_id":"s3","status":"live","provider":"daytona"}],"next":null,"position":7}"#,
+        ),
+        target if target.starts_with("/api/sandboxes?") => {
+            Reply::Json(200, r#"{"items":[{"sandbox_id":"s1","status":"live","provider":"local"}],"next":"c","position":7}"#)
+        }
+        _ => Reply::Json(200, r#"{"position":7}"#),
+    });
+    for (more, expected) in [
+        ("--runtime daytona", &["s2", "s3"][..]),
+        ("--provider daytona --limit 1", &["s2"]),
+        ("--runtime daytona --reconcile", &["s2", "s3"]),
+        ("--runtime local --reconcile", &["s1", "stray"]),
+        ("--runtime sprite", &[]),
+    ] {
+        let line = ["sandbox", "list", "--house", "h1"].into_iter().chain(more.split(' '));
+        let listed = run(&server, &line.collect::<Vec<_>>());
+        let first = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
+        let shown: Vec<String> = text(&listed.stdout).lines().skip(1).map(first).collect();
+        assert_eq!(shown, expected, "{more}: {}", text(&listed.stderr));
+    }
 }

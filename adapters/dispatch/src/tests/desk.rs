@@ -15,6 +15,7 @@ pub(super) fn options(server: &str) -> Options {
         provider: "local".to_owned(),
         relayed: BTreeSet::new(),
         door: Door { url: String::new(), address: String::new() },
+        harnesses: ["pi".to_owned()].into(),
         runners: [("yard".to_owned(), Runner::At("runner".to_owned()))].into(),
         model: None,
         reach: Default::default(),
@@ -121,6 +122,33 @@ fn an_answer_is_open_until_its_last_words() {
     scene.answers(PIA, &turn, "hello Ada");
     assert_eq!(due(&scene, "one", LONG), []);
     assert_eq!(scene.desk.unheard().len(), 1, "a bot's words may be meant for another");
+}
+
+#[test]
+fn a_bot_waits_a_moment_after_its_own_words_before_it_answers_a_bot_and_not_before_it_answers_a_person() {
+    let mut scene = scene();
+    let cooldown = Manners::default().cooldown;
+    let said = scene.says(ADA, "t", "@rex ask pia");
+    let first = turn_id(&thread("t"), &said, REX);
+    scene.desk.heard(&thread("t"), &said, &[REX]);
+    scene.answers(REX, &first, "@pia what do you think?");
+    let asked = scene.desk.unheard().pop().unwrap().1.id;
+    scene.desk.heard(&thread("t"), &asked, &[PIA]);
+    let turn = turn_id(&thread("t"), &asked, PIA);
+    assert_eq!(due(&scene, "one", NOW), [Job::Reply { thread: thread("t"), turn: turn.clone() }], "it has said nothing yet");
+    scene.answers(PIA, &turn, "@rex I think so");
+    let asked = scene.desk.unheard().pop().unwrap().1.id;
+    scene.desk.heard(&thread("t"), &asked, &[REX]);
+    let reply = Job::Reply { thread: thread("t"), turn: turn_id(&thread("t"), &asked, REX) };
+    assert_eq!(due(&scene, "one", NOW), []);
+    let spoke = scene.desk.room(&thread("t")).unwrap().spoken[&REX].last;
+    let passed = Duration::from_millis(scene.now - spoke);
+    assert_eq!(due(&scene, "one", cooldown - passed - Duration::from_millis(1)), []);
+    assert_eq!(due(&scene, "one", cooldown - passed), std::slice::from_ref(&reply));
+    let said = scene.says(ADA, "t", "@rex and you?");
+    scene.desk.heard(&thread("t"), &said, &[REX]);
+    let at_once = Job::Reply { thread: thread("t"), turn: turn_id(&thread("t"), &said, REX) };
+    assert_eq!(due(&scene, "one", NOW), [at_once]);
 }
 
 #[test]

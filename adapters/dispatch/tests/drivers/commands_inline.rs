@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use commands::CommandError;
-use commands::ports::{Hands, HandsError, MachineError, RunCommand};
+use commands::command::SetDefaultEnvironment;
+use commands::ports::{Hands, HandsError, MachineError, RunCommand, command_run};
 use events::ThreadId;
 use serde_json::json;
 
@@ -94,14 +95,79 @@ async fn a_command_whose_server_was_killed_ends_as_unknown() {
 }
 
 #[tokio::test]
-async fn an_outcome_that_nobody_knows_is_said_as_unknown() {
+async fn a_code_that_is_read_as_a_signal_and_a_signal_are_the_same_exit_code() {
     let mut place = Place::open(json!({})).await;
     let dispatcher = place.start();
-    place.yard.fail("execute", MachineError::Unknown("the line broke".to_owned()));
-    let ran = dispatcher.run_command(ADA, ask(&place.chat, "echo perhaps"), None).await.unwrap();
-    assert_eq!(ran.exit_code, None);
-    let late = RunCommand { timeout: Some(Duration::from_millis(200)), ..ask(&place.chat, "sleep 60") };
-    assert_eq!(dispatcher.run_command(ADA, late, None).await.unwrap().exit_code, None);
+    for (command, code) in [("exit 137", 137), ("kill -15 $$", 143), ("exit 192", 192), ("exit 200", 200)] {
+        let ran = dispatcher.run_command(ADA, ask(&place.chat, command), None).await.unwrap();
+        assert_eq!((ran.exit_code, ran.why), (Some(code), None), "{command}");
+        assert_eq!(place.payloads(&place.chat, "signal.command.finished").await.pop().unwrap()["exit_code"], code);
+    }
+}
+
+#[tokio::test]
+async fn a_command_without_an_exit_code_says_why_here_on_the_thread_and_to_whoever_asks_again() {
+    let mut place = Place::open(json!({})).await;
+    let dispatcher = place.start();
+    let long = RunCommand { timeout: Some(Duration::from_millis(200)), ..ask(&place.chat, "sleep 60") };
+    let elsewhere = RunCommand { cwd: Some("nowhere".to_owned()), ..ask(&place.chat, "true") };
+    let usual = || ask(&place.chat, "true");
+    let (gone, unknown) = (MachineError::Gone("it fell over".to_owned()), MachineError::Unknown("the line broke".to_owned()));
+    for (key, (ask, fails, warning, words)) in [
+        (long, None, "command_timeout", "it took longer than 200ms"),
+        (elsewhere, None, "command_broken", "nowhere"),
+        (usual(), Some(unknown), "command_broken", "the line broke"),
+        (usual(), Some(gone), "command_broken", "it fell over"),
+        (usual(), Some(MachineError::Unavailable("no memory".to_owned())), "command_broken", "no memory"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        fails.into_iter().for_each(|error| place.yard.fail("execute", error));
+        let key = Some(key.to_string());
+        let ran = dispatcher.run_command(ADA, ask.clone(), key.as_deref()).await.unwrap();
+        let why = ran.why.clone().unwrap_or_default();
+        assert!(ran.exit_code.is_none() && why.contains(words), "{ran:?}");
+        let warned = place.payloads(&place.chat, "signal.dispatch.warned").await.pop().unwrap();
+        assert_eq!((&warned["warning"], &warned["run_id"]), (&json!(warning), &json!(command_run(&ran.command_id))));
+        assert!(warned["message"].as_str().unwrap().ends_with(&why), "{warned}");
+        let again = dispatcher.run_command(ADA, ask, key.as_deref()).await.unwrap();
+        assert_eq!((again.exit_code, again.why), (None, ran.why));
+    }
+}
+
+#[tokio::test]
+async fn a_command_says_which_secrets_it_goes_without() {
+    let mut place = Place::open(json!({})).await;
+    place.secret("NICE", None, false).await;
+    place.secret("SPRITES_TOKEN", Some("hunter2"), true).await;
+    let dispatcher = place.start();
+    for count in 1..3 {
+        let key = Some(count.to_string());
+        let shown = ask(&place.chat, "echo \"<$NICE$SPRITES_TOKEN>\"");
+        let ran = dispatcher.run_command(ADA, shown.clone(), key.as_deref()).await.unwrap();
+        dispatcher.run_command(ADA, shown, key.as_deref()).await.unwrap();
+        assert_eq!((ran.exit_code, ran.output.as_str()), (Some(0), "<>\n"));
+        let warned = place.payloads(&place.chat, "signal.dispatch.warned").await;
+        let told = |name: &str| warned.iter().rfind(|it| it["message"].as_str().unwrap().contains(name)).unwrap();
+        assert_eq!(warned.len(), 2 * count, "{warned:?}");
+        for (name, warning) in [("NICE", "secret_missing"), ("SPRITES_TOKEN", "secret_reserved")] {
+            let run = json!(command_run(&ran.command_id));
+            assert_eq!((&told(name)["warning"], &told(name)["run_id"]), (&json!(warning), &run));
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_an_environment_nothing_begins_and_no_secret_is_opened() {
+    let mut place = Place::open(json!({})).await;
+    place.secret("KEY", Some("hunter2"), true).await;
+    let none = SetDefaultEnvironment { house_id: place.house.clone(), environment_id: None };
+    place.ask(ADA, none).await;
+    let dispatcher = place.start();
+    let refused = dispatcher.run_command(ADA, ask(&place.chat, "true"), None).await;
+    let Err(HandsError::NotBegun { error_class, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!((error_class.as_str(), place.vault.opened(), place.yard.made()), ("no_environment", 0, vec![]));
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ async fn killed_at(step: &'static str) {
     for kind in ["signal.dispatch.session_started", "signal.dispatch.claimed", "signal.thread.sandbox_set"] {
         assert_eq!(place.payloads(&child, kind).await.len(), 1, "{step}: {kind}");
     }
+    assert!(place.payloads(&child, "signal.dispatch.reset").await.is_empty(), "{step}: its own server goes on");
 }
 
 macro_rules! kills {

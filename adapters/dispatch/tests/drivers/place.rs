@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -43,21 +44,32 @@ exit \"$(cat \"$HOME/end-$ARBE_RUN_ID\")\"
 ";
 
 #[derive(Debug, Default)]
-pub struct Values(Mutex<BTreeMap<Uuid, Plain>>);
+pub struct Values {
+    kept: Mutex<BTreeMap<Uuid, Plain>>,
+    opened: AtomicU32,
+}
+
+impl Values {
+    /// How many values were looked at.
+    pub fn opened(&self) -> u32 {
+        self.opened.load(Ordering::Relaxed)
+    }
+}
 
 #[async_trait]
 impl Vault for Values {
     async fn keep(&self, _: &HouseId, _: &SecretId, at: Uuid, value: &Plain) -> Result<(), VaultError> {
-        self.0.lock().insert(at, value.clone());
+        self.kept.lock().insert(at, value.clone());
         Ok(())
     }
 
     async fn reveal(&self, _: &HouseId, _: &SecretId, at: Uuid) -> Result<Plain, VaultError> {
-        self.0.lock().get(&at).cloned().ok_or(VaultError::Gone)
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        self.kept.lock().get(&at).cloned().ok_or(VaultError::Gone)
     }
 
     async fn forget(&self, _: &HouseId, at: Uuid) -> Result<(), VaultError> {
-        self.0.lock().remove(&at);
+        self.kept.lock().remove(&at);
         Ok(())
     }
 }
@@ -106,6 +118,7 @@ pub fn options(server: &str) -> Options {
         provider: "yard".to_owned(),
         relayed: BTreeSet::new(),
         door: Door { url: "http://door".to_owned(), address: "127.0.0.1:1".to_owned() },
+        harnesses: ["pi".to_owned()].into(),
         runners: [("yard".to_owned(), Runner::Upload(Bytes::from_static(RUNNER.as_bytes())))].into(),
         model: None,
         reach: Reach(["127.0.0.1:*".to_owned()].into()),

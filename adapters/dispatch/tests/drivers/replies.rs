@@ -24,6 +24,7 @@ async fn a_bot_that_is_named_answers(api: &str) {
     let chunks = place.payloads(&place.chat, "pi.chunk").await;
     let said: String = chunks.iter().map(|chunk| chunk["delta"].as_str().unwrap()).collect();
     assert_eq!(said, "Hello Ada, what can I do?");
+    assert!(chunks.iter().all(|chunk| chunk["run_id"].is_string() && chunk["run_id"] == answers[0]["runId"]), "{chunks:?}");
     let author = place.entries(&place.chat).await.into_iter().find(|entry| entry.kind == "pi.assistant").unwrap();
     assert_eq!(author.author_agent_id, Some(PIA));
     let asked = model.asked();

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use commands::command::{CancelRun, FinishRun, Outcome};
+use commands::Actor;
+use commands::command::{AddMember, CancelRun, Delegate, FinishRun, Outcome, RegisterAgent};
 use commands::ports::{MachineError, Verdict};
-use events::ThreadStatus;
+use events::{AgentId, AgentKind, Role, Runtime, ThreadStatus, Uuid};
 use serde_json::json;
 
 use crate::place::{ADA, PIA, Place};
@@ -109,6 +110,32 @@ async fn a_missing_secret_that_is_required_fails_the_run_by_its_name_and_an_opti
     for thread in [&child, &place.chat] {
         assert!(!format!("{:?}", place.entries(thread).await).contains("hunter2"));
     }
+}
+
+#[tokio::test]
+async fn a_bot_of_a_runtime_that_is_not_driven_fails_before_its_machine_is_made() {
+    let mut place = Place::open(json!({})).await;
+    place.start();
+    let (agent_id, runtime) = (AgentId(Uuid::from_u128(9)), Some(Runtime::new("opencode").unwrap()));
+    let open = RegisterAgent { agent_id: Some(agent_id), kind: AgentKind::Bot, runtime, name: Some("Open".to_owned()) };
+    place.commands.execute(Actor::System, open, None).await.unwrap();
+    place.ask(ADA, AddMember { house_id: place.house.clone(), agent_id, role: Role::Member }).await;
+    let delegate = Delegate {
+        thread_id: place.chat.clone(),
+        child_thread_id: None,
+        agent_id,
+        name: None,
+        environment_id: None,
+        sandbox_id: None,
+        tags: Vec::new(),
+        prompt: Some("work".to_owned()),
+        run_id: None,
+    };
+    let child = place.ask(ADA, delegate).await.made.thread_id.unwrap();
+    assert_eq!(place.rests(&child).await, ThreadStatus::Failed);
+    let failed = place.payloads(&child, "signal.thread.pi_failed").await;
+    assert_eq!((&failed[0]["error_class"], &failed[0]["message"]), (&json!("harness"), &json!("opencode is not driven; pi is")));
+    assert_eq!((place.look(&child).sandbox_id, place.yard.made()), (None, vec![]));
 }
 
 #[tokio::test]
@@ -249,7 +276,7 @@ async fn another_server_leaves_a_claimed_run_alone_until_its_server_is_silent() 
     let mut place = Place::open(json!({})).await;
     place.yard.hold("after create");
     place.start();
-    let (child, _) = place.delegate("work", None).await;
+    let (child, run) = place.delegate("work", None).await;
     place.yard.is_held().await;
     place.kill().await;
     place.options.server = "two".to_owned();
@@ -260,6 +287,9 @@ async fn another_server_leaves_a_claimed_run_alone_until_its_server_is_silent() 
     assert!(claimed[1] >= claimed[0] + 2_000, "{claimed:?}");
     let claims = place.payloads(&child, "signal.dispatch.claimed").await;
     assert_eq!((claims[0]["server"].as_str(), claims[1]["server"].as_str(), claims.len()), (Some("one"), Some("two"), 2));
+    let reset = place.payloads(&child, "signal.dispatch.reset").await;
+    assert_eq!((reset.len(), &reset[0]["run_id"]), (1, &json!(run)));
+    assert!(reset[0]["why"].as_str().unwrap().contains("the server one was silent"), "{reset:?}");
     let outcome = Outcome::Completed;
     place.ask(PIA, FinishRun { thread_id: child, run_id: None, outcome, reason: None, failure: None }).await;
     assert_eq!((place.yard.launches(), place.yard.made()), (vec![1], vec![1]));

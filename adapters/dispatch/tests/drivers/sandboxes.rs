@@ -44,6 +44,25 @@ async fn a_machine_that_died_fails_all_on_it_and_they_go_on_together_on_another(
 }
 
 #[tokio::test]
+async fn an_inner_address_that_the_operator_has_not_opened_is_told_of_once_where_it_is_missed() {
+    for (reach, opened) in [(&[][..], false), (&["127.0.0.1:9", "127.0.0.2:*"], true)] {
+        let mut place = Place::open(json!({ "egress": ["127.0.0.1:9", "127.0.0.2:80", "192.0.2.1:443"] })).await;
+        place.options.reach.0 = reach.iter().map(ToString::to_string).collect();
+        place.options.relayed = ["yard".to_owned()].into();
+        place.start();
+        let (child, _) = place.delegate("one", None).await;
+        place.launched(&child, 1).await;
+        let told = place.payloads(&child, "signal.dispatch.warned").await;
+        let closed: Vec<_> = told.iter().filter(|it| it["warning"] == "egress_closed").collect();
+        assert_eq!(closed.len(), usize::from(!opened), "{told:?}");
+        for it in closed {
+            let message = it["message"].as_str().unwrap();
+            assert!(message.contains("127.0.0.1:9, 127.0.0.2:80;") && message.contains("--reach"), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_tree_that_was_kept_comes_back_and_what_is_lost_is_said() {
     let mut place = Place::open(json!({})).await;
     place.start();

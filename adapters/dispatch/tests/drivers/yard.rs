@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,6 +166,15 @@ impl Drop for Yard {
     }
 }
 
+/// As providers read it: a code above 128 is taken for a signal.
+fn exit(status: ExitStatus) -> Exit {
+    match status.code() {
+        Some(code @ 129..=192) => Exit::Signal(code - 128),
+        Some(code) => Exit::Code(code),
+        None => Exit::Signal(status.signal().unwrap()),
+    }
+}
+
 #[async_trait]
 impl Machines for Yard {
     fn provider(&self) -> &'static str {
@@ -233,7 +243,7 @@ impl Machines for Yard {
         let argv = ["sh".to_owned(), "-c".to_owned(), execute.command.clone()];
         let mut command = self.shell(machine, &execute.env, &execute.secrets, &argv);
         command.current_dir(self.work(machine).join(execute.cwd.as_deref().unwrap_or(".")));
-        let mut child = command.spawn().unwrap();
+        let mut child = command.spawn().map_err(|error| MachineError::Refused(format!("{:?}: {error}", execute.cwd)))?;
         self.gate("in execute").await;
         let deadline = tokio::time::Instant::now() + execute.timeout;
         let status = loop {
@@ -254,7 +264,7 @@ impl Machines for Yard {
         child.stderr.take().unwrap().read_to_end(&mut printed).unwrap();
         output(OutputStream::Stderr, &printed);
         self.failing("execute")?;
-        Ok(status.code().map_or(Exit::Signal(9), Exit::Code))
+        Ok(exit(status))
     }
 
     async fn launch(&self, machine: &Machine, launch: &Launch) -> Result<(), MachineError> {
@@ -280,7 +290,7 @@ impl Machines for Yard {
         let mut state = self.state.lock();
         let Some(child) = state.children.get_mut(name) else { return Ok(ProcessState::Absent) };
         let ended = child.try_wait().unwrap();
-        Ok(ended.map_or(ProcessState::Running, |status| ProcessState::Exited(status.code().map_or(Exit::Signal(9), Exit::Code))))
+        Ok(ended.map_or(ProcessState::Running, |status| ProcessState::Exited(exit(status))))
     }
 
     async fn stop(&self, _: &Machine, name: &str, _: Duration) -> Result<(), MachineError> {

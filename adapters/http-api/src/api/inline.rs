@@ -36,14 +36,15 @@ struct NewCommand {
 #[derive(Debug, Serialize, JsonSchema)]
 struct CommandRan {
     command_id: String,
-    /// None when a signal, a lost machine or the timeout ended it, or when nobody knows.
+    /// 128 and the number of the signal if one ended it. None when it was cancelled, when its time limit or its machine ended it, or
+    /// when nobody knows: then `why` says so.
     exit_code: Option<i32>,
     /// Both streams as they came.
     output: String,
     /// There was more than is kept.
     truncated: bool,
     duration_ms: u64,
-    /// Why it ended otherwise than by itself, where that is known.
+    /// Why there is no exit code.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }

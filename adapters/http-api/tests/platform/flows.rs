@@ -42,7 +42,7 @@ async fn the_spawn_flow() {
     let told = home.entries(&home.chat).await.pop().unwrap();
     let finished = json!({ "child_thread_id": child, "status": "completed" });
     assert_eq!((&told["type"], &told["payload"]), (&json!("signal.thread.child_finished"), &finished));
-    let expected = ["created", "sandbox_set", "status_changed", "pi.assistant", "status_changed"];
+    let expected = ["created", "sandbox_set", "status_changed", "signal.dispatch.queued", "pi.assistant", "status_changed"];
     let expected = expected.map(|kind| if kind.contains('.') { kind.to_owned() } else { format!("signal.thread.{kind}") });
     assert_eq!(home.kinds(&child).await, expected);
     home.end().await;
@@ -79,6 +79,14 @@ async fn the_resume_flow() {
         assert_eq!(resumed["payload"], json!({ "sandbox_id": new, "from_sandbox_id": old }));
     }
     assert_eq!(home.entries(&elsewhere).await, logs[2], "nobody else is concerned");
+    let mut both = [&home.chat, &mate];
+    both.sort();
+    let listed = home.see(&format!("/api/sandboxes?house={}", home.house)).await["items"].clone();
+    let on = |sandbox: &Value| {
+        let found = listed.as_array().unwrap().iter().find(|it| it["sandbox_id"] == *sandbox);
+        found.unwrap()["threads"].clone()
+    };
+    assert_eq!((on(&new), on(&json!(old))), (json!(both), json!([])));
     assert!(!home.pending().await.contains(&format!("sandbox_dead {old}")));
 
     // The history of machines is in the stream, the row knows the last.

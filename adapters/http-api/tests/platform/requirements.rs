@@ -132,7 +132,7 @@ async fn requirement_5_somebody_else_continues_the_work_later() {
     let second = home.start_run(&home.bob, &task).await;
     assert_ne!(first, second);
     let entries = home.entries(&task).await;
-    let resumed = entries.last().unwrap();
+    let resumed = entries.iter().rfind(|entry| entry["type"] == "signal.thread.status_changed").unwrap();
     let expected = json!({ "status": "running", "run_id": second, "reason": "resumed" });
     assert_eq!((&resumed["payload"], &resumed["author_agent_id"]), (&expected, &json!(home.bob.id.to_string())));
     let row = home.get(&home.bob, &format!("/api/threads/{task}")).await.json();

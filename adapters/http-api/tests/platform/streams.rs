@@ -237,7 +237,7 @@ async fn a_runner_tells_its_whole_run_through_the_scoped_door() {
         "signal.thread.pi_failed",
         "signal.thread.status_changed",
     ];
-    assert_eq!(kinds[2..], expected.map(str::to_owned));
+    assert_eq!(kinds[3..], expected.map(str::to_owned));
     home.end().await;
 }
 

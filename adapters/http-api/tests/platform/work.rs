@@ -96,7 +96,9 @@ async fn a_task_is_said_in_its_thread_which_runs_at_once() {
     let child = home.delegate(json!({ "prompt": "fix the build" })).await;
     assert_eq!(home.status(&child).await, "running");
     let kinds = home.kinds(&child).await;
-    assert_eq!(kinds, ["signal.thread.created", "chat", "signal.thread.status_changed"]);
+    assert_eq!(kinds, ["signal.thread.created", "chat", "signal.thread.status_changed", "signal.dispatch.queued"]);
+    let queued = home.rows("select subject, agent_id from reconciliation where kind = 'run_queued'").await;
+    assert_eq!(queued, [json!({ "subject": child, "agent_id": home.ada.id.to_string() })]);
     let said = &home.entries(&child).await[1];
     assert_eq!((&said["payload"]["text"], &said["author_agent_id"]), (&json!("fix the build"), &json!(home.ada.id.to_string())));
     let idle = home.delegate(json!({})).await;

@@ -15,7 +15,7 @@ pub(super) fn verdict(sandbox: &Sandbox) -> Verdict {
         "started" => Verdict::Live,
         "stopped" | "archived" | "paused" => Verdict::Resumable,
         "error" if sandbox.recoverable == Some(true) => Verdict::Resumable,
-        "destroyed" | "destroying" | "build_failed" | "error" => Verdict::Dead { why: why() },
+        "destroyed" | "destroying" | "removing" | "build_failed" | "error" => Verdict::Dead { why: why() },
         _ => Verdict::Unknown { why: why() },
     }
 }
@@ -42,7 +42,7 @@ mod tests {
         for state in ["stopped", "archived", "paused"] {
             assert_eq!(of(state, None), Verdict::Resumable, "{state}");
         }
-        for state in ["destroyed", "destroying", "build_failed", "error"] {
+        for state in ["destroyed", "destroying", "removing", "build_failed", "error"] {
             assert!(matches!(of(state, None), Verdict::Dead { .. }), "{state}");
             assert!(state == "error" || matches!(of(state, Some(true)), Verdict::Dead { .. }), "{state}");
         }

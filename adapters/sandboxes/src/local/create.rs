@@ -34,7 +34,9 @@ pub(crate) async fn create(local: &Local, wanted: &Wanted) -> Result<Created, Ma
     }
     local.ready()?;
     if let Some(image) = &wanted.recipe.image {
-        return Err(MachineError::Refused(format!("a local machine has the programs of this host, not those of {image:?}")));
+        return Err(MachineError::Refused(format!(
+            "a local machine has the programs of this host, not those of {image:?}: leave `image` out, or name another `runtime`"
+        )));
     }
     // What a server left unfinished is begun anew.
     take_away(local, id).await?;
@@ -82,9 +84,22 @@ fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).into()
 }
 
+struct Step {
+    what: &'static str,
+    command: Vec<String>,
+    /// Why it could not but fail, if it fails.
+    suspect: Option<String>,
+}
+
+impl Step {
+    fn new(what: &'static str, command: Vec<String>) -> Self {
+        Self { what, command, suspect: None }
+    }
+}
+
 /// There is always one: it shows that the machine works. A tree that was restored is not cloned, but set up: not all that a setup makes is
 /// in the tree.
-fn steps(wanted: &Wanted, meta: &Meta) -> Vec<(&'static str, Vec<String>)> {
+fn steps(wanted: &Wanted, meta: &Meta) -> Vec<Step> {
     let recipe = &wanted.recipe;
     let mut steps = Vec::new();
     if let Some(repo) = recipe.repo.as_ref().filter(|_| wanted.tree.is_none()) {
@@ -92,13 +107,15 @@ fn steps(wanted: &Wanted, meta: &Meta) -> Vec<(&'static str, Vec<String>)> {
         let mut clone = words(["git", "clone"]);
         clone.extend(recipe.branch.as_ref().map(|branch| format!("--branch={branch}")));
         clone.extend(["--".to_owned(), from, ".".to_owned()]);
-        steps.push(("the clone", clone));
+        let closed = doors::of_repository(repo).filter(|host| !meta.doors.iter().any(|door| door.to.eq_ignore_ascii_case(host)));
+        let suspect = closed.map(|host| format!("{host} is not in the environment's `egress`"));
+        steps.push(Step { suspect, ..Step::new("the clone", clone) });
     }
     if let Some(setup) = &recipe.setup {
-        steps.push(("the setup", words(["/bin/sh", "-e", "-c", setup])));
+        steps.push(Step::new("the setup", words(["/bin/sh", "-e", "-c", setup])));
     }
     if steps.is_empty() {
-        steps.push(("a first command", words(["true"])));
+        steps.push(Step::new("a first command", words(["true"])));
     }
     steps
 }
@@ -107,14 +124,14 @@ async fn fill(
     local: &Local,
     place: &Place,
     meta: &Meta,
-    steps: &[(&'static str, Vec<String>)],
+    steps: &[Step],
     secrets: &BTreeMap<String, Plain>,
     printed: &mut Printed,
 ) -> Result<(), MachineError> {
     let group = local.group(meta.sandbox.as_str());
     let starter = local.starter(place, meta, &group);
     let variables = Variables { env: &BTreeMap::new(), secrets };
-    for (what, command) in steps {
+    for Step { what, command, suspect } in steps {
         let mut output = |_, bytes: &[u8]| printed.push(bytes);
         let exit = starter.run(command.clone(), &variables, None, local.options.setup, &mut output).await;
         let how = match exit {
@@ -125,7 +142,8 @@ async fn fill(
             // Nothing of the recipe's: this host cannot have machines.
             Err(error) => return Err(error),
         };
-        return Err(MachineError::Setup(format!("{what} {how}: {}", printed.last())));
+        let why = suspect.as_ref().map(|suspect| format!(", and {suspect}")).unwrap_or_default();
+        return Err(MachineError::Setup(format!("{what} {how}{why}: {}", printed.last())));
     }
     Ok(())
 }
@@ -137,7 +155,10 @@ fn repository(local: &Local, repo: &str) -> Result<Option<PathBuf>, MachineError
         (None, true) => repo,
         (None, false) => return Ok(None),
     };
-    let refused = || MachineError::Refused(format!("{repo:?} is not among the repositories that machines may clone"));
+    let refused = || {
+        let why = "is in no directory whose repositories this server lets machines clone (--repositories)";
+        MachineError::Refused(format!("{repo:?} {why}"))
+    };
     let path = fs::canonicalize(path).map_err(|_| refused())?;
     let open = local.options.repositories.iter().filter_map(|open| fs::canonicalize(open).ok());
     if open.into_iter().any(|open| path.starts_with(open)) { Ok(Some(path)) } else { Err(refused()) }
@@ -145,8 +166,8 @@ fn repository(local: &Local, repo: &str) -> Result<Option<PathBuf>, MachineError
 
 fn lay_out(local: &Local, place: &Place, meta: &mut Meta, repo: Option<&str>) -> io::Result<()> {
     let id = meta.sandbox.as_str();
-    if nix::unistd::getuid().is_root() {
-        meta.user = Some(users::claim(&local.users(), &local.options.users, id, &local.mark)?);
+    if let Some(users) = &local.users {
+        meta.user = Some(users::claim(&local.claims(), users, id, &local.mark)?);
     }
     make_directories(place, meta.user)?;
     etc::write(&place.etc(), &meta.doors, repo)?;
@@ -174,7 +195,7 @@ fn make_directories(place: &Place, user: Option<u32>) -> io::Result<()> {
 pub(crate) async fn take_away(local: &Local, id: &str) -> Result<(), MachineError> {
     let place = local.place(id)?;
     local.relays.close(id);
-    let user = users::claimed(&local.users(), id);
+    let user = users::claimed(&local.claims(), id);
     let failed = |error: io::Error| unavailable("it cannot be removed", &error);
     if place.root.exists() {
         place.forget().map_err(failed)?;
@@ -194,7 +215,7 @@ pub(crate) async fn take_away(local: &Local, id: &str) -> Result<(), MachineErro
     let root = place.root.clone();
     blocking(move || remove(&root)).await?.map_err(failed)?;
     local.keeper.release(&group).map_err(failed)?;
-    user.map_or(Ok(()), |user| users::release(&local.users(), user)).map_err(failed)
+    user.map_or(Ok(()), |user| users::release(&local.claims(), user)).map_err(failed)
 }
 
 /// By their records, by their control groups and by their user. Says how many were there.

@@ -47,6 +47,27 @@ pub(crate) fn of(wanted: &Wanted) -> Result<Vec<Door>, MachineError> {
     Ok(doors.into_values().collect())
 }
 
+/// Where a repository that is not of this host is, as a recipe's egress would name it.
+pub(crate) fn of_repository(repo: &str) -> Option<String> {
+    match repo.split_once("://") {
+        Some(_) => {
+            let url = reqwest::Url::parse(repo).ok()?;
+            let usual = match url.scheme() {
+                "git" => Some(9418),
+                "ssh" => Some(22),
+                _ => url.port_or_known_default(),
+            };
+            Some(format!("{}:{}", url.host_str()?, url.port().or(usual)?))
+        }
+        // As ssh has it: me@host:path
+        None => {
+            let (host, _) = repo.split_once(':')?;
+            let host = host.rsplit('@').next().filter(|host| !host.is_empty() && !host.contains('/'))?;
+            Some(format!("{host}:22"))
+        }
+    }
+}
+
 fn named(to: &str, names: &mut Vec<String>) -> Result<Door, MachineError> {
     let refuse = |why: &str| MachineError::Refused(format!("egress to {to:?}: {why}"));
     let (host, port) = to.rsplit_once(':').ok_or_else(|| refuse("it is written as host:port"))?;
@@ -99,6 +120,23 @@ mod tests {
     fn an_address_of_the_loopback_stays_what_it_is() {
         assert_eq!(at("127.0.0.1:8080").unwrap().listen.to_string(), "127.0.0.1:8080");
         assert_eq!(at("localhost:8080").unwrap().listen.to_string(), "127.0.0.1:8080");
+    }
+
+    #[test]
+    fn a_repository_is_at_a_host_and_a_port() {
+        for (repo, at) in [
+            ("https://git.example/a/b.git", Some("git.example:443")),
+            ("https://me@git.example:8443/a", Some("git.example:8443")),
+            ("http://git.example/a", Some("git.example:80")),
+            ("ssh://git@git.example/a", Some("git.example:22")),
+            ("git://git.example/a", Some("git.example:9418")),
+            ("git@git.example:a/b.git", Some("git.example:22")),
+            ("file:///srv/a", None),
+            ("/srv/a", None),
+            ("./a:b", None),
+        ] {
+            assert_eq!(of_repository(repo).as_deref(), at, "{repo}");
+        }
     }
 
     #[test]

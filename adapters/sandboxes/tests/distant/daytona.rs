@@ -149,6 +149,8 @@ async fn stopped_is_not_dead_and_dead_is_not_unreachable() {
         stand_in.watch.heal();
     }
     assert!(matches!(case.provider.probe("not-there").await, Verdict::Dead { .. }));
+    stand_in.lose(machine);
+    assert!(matches!(case.provider.probe(machine).await, Verdict::Dead { .. }));
     drop(stand_in);
     assert!(matches!(case.provider.probe(machine).await, Verdict::Unknown { .. }));
 }

@@ -78,6 +78,17 @@ async fn a_process_holds_its_sprite_for_as_long_as_it_runs() {
 }
 
 #[tokio::test]
+async fn the_socket_for_holds_is_where_every_sprite_has_it() {
+    let stand_in = StandIn::with(Vec::new()).await;
+    let case = Case::new(Sprite::new(Options::new(stand_in.url().parse().unwrap(), plain(TOKEN))).unwrap()).await;
+    case.launch("run1", &["true"]).await.unwrap();
+    assert_eq!(case.ended("run1").await, every::Exit::Code(0));
+    case.provider.keep_alive(&case.machine).await.unwrap();
+    assert!(stand_in.tasks.held().contains_key("arbe-server"));
+    stand_in.watch.assert_clean();
+}
+
+#[tokio::test]
 async fn a_process_that_cannot_hold_its_sprite_is_not_begun() {
     let stand_in = StandIn::start().await;
     let mut options = Options::new(stand_in.url().parse().unwrap(), plain(TOKEN));
@@ -165,6 +176,8 @@ async fn paused_is_not_dead_and_dead_is_not_unreachable() {
         stand_in.watch.heal();
     }
     assert!(matches!(case.provider.probe("arbe-not-there").await, Verdict::Dead { .. }));
+    stand_in.lose(machine);
+    assert!(matches!(case.provider.probe(machine).await, Verdict::Dead { .. }));
     drop(stand_in);
     assert!(matches!(case.provider.probe(machine).await, Verdict::Unknown { .. }));
 }

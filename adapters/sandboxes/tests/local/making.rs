@@ -92,11 +92,26 @@ async fn a_repository_of_the_host_is_cloned_if_it_may_be() {
         .await;
     assert_eq!(ran.exit, Exit::Code(0), "{}", ran.stderr);
     for repo in [path("closed"), path("open/../closed"), "/etc".to_owned(), "file:///nowhere".to_owned()] {
-        assert!(matches!(clone("c", &repo, None).await, Err(MachineError::Refused(_))), "{repo}");
+        let refused = clone("c", &repo, None).await.unwrap_err();
+        assert!(matches!(&refused, MachineError::Refused(why) if why.contains("--repositories")), "{repo}: {refused}");
     }
     let error = clone("c", &path("open/one"), Some("none")).await.unwrap_err();
     assert!(matches!(&error, MachineError::Setup(why) if why.starts_with("the clone ended with code 128")), "{error}");
-    assert!(clone("c", "https://git.example/x", None).await.is_err());
+}
+
+#[tokio::test]
+async fn a_clone_without_a_way_to_its_host_says_what_the_recipe_lacks() {
+    let scene = Scene::open().await;
+    let clone = async |repo: &str, egress: &[&str]| {
+        let egress = egress.iter().copied().map(str::to_owned).collect();
+        let recipe = Recipe { repo: Some(repo.to_owned()), egress, ..Recipe::default() };
+        scene.local.create(&Wanted { recipe, ..wanted("a") }).await.unwrap_err()
+    };
+    let error = clone("https://git.example/x", &["other.example:443", "git.example:22"]).await;
+    let told = "the clone ended with code 128, and git.example:443 is not in the environment's `egress`: ";
+    assert!(matches!(&error, MachineError::Setup(why) if why.starts_with(told)), "{error}");
+    let error = clone("http://127.0.0.1:9/x", &["127.0.0.1:9"]).await;
+    assert!(matches!(&error, MachineError::Setup(why) if why.starts_with("the clone ended with code 128: ")), "{error}");
 }
 
 #[tokio::test]
@@ -115,7 +130,7 @@ async fn two_machines_cannot_see_each_other() {
     };
     if nix::unistd::getuid().is_root() {
         assert_ne!(user("a"), user("b"));
-        assert!(user("a").as_u64().unwrap() >= 1_900_000_000);
+        assert!(user("a").as_u64().unwrap() >= 20_000, "nobody else's");
     }
     let word = word(45002);
     scene.local.launch("a", &launch("run_1", &format!("sleep {word}"))).await.unwrap();
@@ -181,7 +196,8 @@ async fn what_is_missing_on_the_host_is_named() {
     assert!(matches!(&error, MachineError::Refused(why) if why.starts_with("bubblewrap is not installed")), "{error}");
     let scene = Scene::open().await;
     let recipe = Recipe { image: Some("debian:12".to_owned()), ..Recipe::default() };
-    assert!(matches!(scene.local.create(&Wanted { recipe, ..wanted("a") }).await, Err(MachineError::Refused(_))));
+    let error = scene.local.create(&Wanted { recipe, ..wanted("a") }).await.unwrap_err();
+    assert!(matches!(&error, MachineError::Refused(why) if why.contains("leave `image` out")), "{error}");
     if nix::unistd::getuid().is_root() {
         let closed = crate::scene::directory();
         fs::set_permissions(closed.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();

@@ -44,10 +44,7 @@ pub(super) async fn run(platform: &Platform, on: RunOn) -> anyhow::Result<()> {
     match ran["exit_code"].as_i64() {
         Some(0) => Ok(()),
         Some(code) => bail!("the command ended with exit code {code}"),
-        None => match ran["why"].as_str() {
-            Some(why) => bail!("the command has no exit code: {why}"),
-            None => bail!("the command has no exit code: a signal or its time limit ended it, or its machine was lost"),
-        },
+        None => bail!("the command has no exit code: {}", ran["why"].as_str().unwrap_or("how it ended is not known")),
     }
 }
 
@@ -129,6 +126,7 @@ impl Shown {
         for (_, entry) in &slice.entries {
             let entry = looked_into(entry)?;
             let (payload, ours) = (&entry["payload"], entry["type"] == "signal.command.output");
+            self.warn(&entry);
             let Some(text) = payload["text"].as_str().filter(|_| ours && cell(payload, "command_id").ends_with(&self.mark))
             else {
                 continue;
@@ -141,6 +139,15 @@ impl Shown {
             }
         }
         Ok(())
+    }
+
+    /// What it goes without. Why it has no exit code is said at its end.
+    fn warn(&self, entry: &Value) {
+        let payload = &entry["payload"];
+        let of_secrets = entry["type"] == "signal.dispatch.warned" && cell(payload, "warning").starts_with("secret_");
+        if of_secrets && self.mark.strip_prefix('.') == payload["run_id"].as_str() {
+            note(cell(payload, "message"));
+        }
     }
 }
 

@@ -5,7 +5,9 @@ mod sessions;
 mod shapes;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -17,7 +19,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use self::sessions::Session;
-use super::guest::Guest;
+use super::guest::{Guest, Image};
 use super::server::{self, Server, Watch};
 use super::shape::{self, Field};
 
@@ -41,7 +43,10 @@ pub struct Sandbox {
 pub struct State {
     pub watch: Watch,
     address: String,
+    image: Image,
     sandboxes: Arc<Mutex<BTreeMap<String, Sandbox>>>,
+    /// No id is given twice.
+    made: Arc<AtomicUsize>,
     slow_starts: Arc<Mutex<u32>>,
 }
 
@@ -63,13 +68,21 @@ pub fn not_found(what: &str) -> No {
 
 impl Daytona {
     pub async fn start() -> Self {
+        Self::with(Vec::new()).await
+    }
+
+    /// Its sandboxes have these programs.
+    pub async fn with(path: Vec<PathBuf>) -> Self {
+        let image = Image { path, mount: None };
         let watch = Watch::default();
         let mut state = None;
         let server = server::serve(watch.clone(), |address| {
             let made = State {
                 watch: watch.clone(),
                 address: address.to_owned(),
+                image,
                 sandboxes: Arc::default(),
+                made: Arc::default(),
                 slow_starts: Arc::default(),
             };
             state = Some(made.clone());
@@ -92,6 +105,11 @@ impl Daytona {
         if state != "started" {
             sandbox.switch_off();
         }
+    }
+
+    /// As if somebody had deleted it.
+    pub fn lose(&self, id: &str) {
+        self.state.sandboxes.lock().remove(id).unwrap().switch_off();
     }
 
     pub fn state(&self, id: &str) -> Option<String> {
@@ -254,7 +272,7 @@ async fn create(state: &State, request: Request) -> Result<Response, No> {
     if name.is_some() && sandboxes.values().any(|sandbox| sandbox.body.get("name") == name.as_ref()) {
         return Err(No::Said(StatusCode::CONFLICT, "Sandbox with this name already exists".to_owned()));
     }
-    let order = sandboxes.values().map(|sandbox| sandbox.order + 1).max().unwrap_or_default();
+    let order = state.made.fetch_add(1, Ordering::Relaxed);
     let id = format!("5a4d-{order:04}-{}", std::process::id());
     let env = serde_json::from_value(body.get("env").cloned().unwrap_or_else(|| json!({}))).unwrap();
     let starting = *state.slow_starts.lock();
@@ -265,7 +283,7 @@ async fn create(state: &State, request: Request) -> Result<Response, No> {
         recoverable: None,
         starting,
         activity: 0,
-        guest: Arc::new(Guest::new(env)),
+        guest: Arc::new(Guest::new(&state.image, env)),
         sessions: BTreeMap::new(),
     };
     let shown = sandbox.shown(&id, &state.address);

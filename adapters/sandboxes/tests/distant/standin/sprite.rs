@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 pub use self::tasks::Tasks;
-use super::guest::Guest;
+use super::guest::{Guest, Image};
 use super::server::{self, Server, Watch};
 use super::shape::{self, Field, Kind, may, need};
 
@@ -62,6 +62,7 @@ pub struct One {
 #[derive(Clone)]
 pub struct State {
     pub watch: Watch,
+    image: Image,
     sprites: Arc<Mutex<BTreeMap<String, One>>>,
 }
 
@@ -82,8 +83,20 @@ pub enum No {
 impl Sprites {
     pub async fn start() -> Self {
         let watch = Watch::default();
-        let state = State { watch: watch.clone(), sprites: Arc::default() };
         let tasks = Tasks::serve(watch.clone());
+        Self::of(watch, tasks, Image::default()).await
+    }
+
+    /// Its sprites have these programs, and the socket where every sprite has it.
+    pub async fn with(path: Vec<PathBuf>) -> Self {
+        let watch = Watch::default();
+        let tasks = Tasks::serve(watch.clone());
+        let mount = Some((tasks.directory(), "/.sprite"));
+        Self::of(watch, tasks, Image { path, mount }).await
+    }
+
+    async fn of(watch: Watch, tasks: Tasks, image: Image) -> Self {
+        let state = State { watch: watch.clone(), image, sprites: Arc::default() };
         let made = state.clone();
         let server =
             server::serve(watch.clone(), move |_| Router::new().fallback(move |request: Request| handle(made.clone(), request)));
@@ -102,6 +115,11 @@ impl Sprites {
         if status == "cold" {
             sprite.guest.kill_all();
         }
+    }
+
+    /// As if somebody had deleted it.
+    pub fn lose(&self, name: &str) {
+        self.state.sprites.lock().remove(name).unwrap().guest.kill_all();
     }
 
     pub fn status(&self, name: &str) -> Option<String> {
@@ -245,7 +263,7 @@ async fn create(state: &State, request: Request) -> Result<Response, No> {
     }
     let env = serde_json::from_value(body.get("environment").cloned().unwrap_or_else(|| json!({}))).unwrap();
     let order = sprites.values().map(|sprite| sprite.order + 1).max().unwrap_or_default();
-    let guest = Arc::new(Guest::new(env));
+    let guest = Arc::new(Guest::new(&state.image, env));
     let sprite = One { order, body, status: "cold".to_owned(), policy: None, checkpoints: Vec::new(), guest };
     let shown = sprite.shown(&name);
     sprites.insert(name, sprite);

@@ -71,7 +71,9 @@ async fn upload(guest: &Guest, request: Request) -> Result<Response, No> {
         let path = String::from_utf8(field(format!("files[{at}].path"))).map_err(|_| wrong("a path is a text"))?;
         let target = inside(guest, &path)?;
         fs::create_dir_all(target.parent().unwrap()).unwrap();
-        fs::write(&target, field(format!("files[{at}].file"))).unwrap();
+        // As what runs cannot be written over.
+        let written = fs::write(&target, field(format!("files[{at}].file")));
+        written.map_err(|error| No::Said(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         files.push(json!({ "name": target.file_name().unwrap().to_str(), "path": path, "type": "file" }));
     }
     Ok(server::json(StatusCode::OK, &json!({ "files": files })))

@@ -68,7 +68,10 @@ async fn write(guest: &Guest, request: Request) -> Result<Response, No> {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
     }
     let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&path);
-    let mut file = file.map_err(|_| missing(&path))?;
+    let mut file = file.map_err(|error| {
+        let runs = error.kind() == std::io::ErrorKind::ExecutableFileBusy;
+        if runs { No::File(StatusCode::CONFLICT, "ETXTBSY", path.display().to_string()) } else { missing(&path) }
+    })?;
     std::io::Write::write_all(&mut file, &contents).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
     Ok(server::json(StatusCode::OK, &json!({ "path": path, "size": contents.len(), "mode": format!("{mode:04o}") })))

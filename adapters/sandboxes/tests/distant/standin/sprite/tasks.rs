@@ -43,8 +43,12 @@ impl Tasks {
         Self { directory, held, task }
     }
 
+    pub fn directory(&self) -> PathBuf {
+        self.directory.path().to_owned()
+    }
+
     pub fn path(&self) -> PathBuf {
-        self.directory.path().join("api.sock")
+        self.directory().join("api.sock")
     }
 
     /// How often each was taken or refreshed.
