@@ -151,7 +151,9 @@ impl Seeker {
     ) -> Result<T, PondError> {
         let index = self.index.clone();
         let found = tokio::task::spawn_blocking(move || look(&index)).await;
-        found.map_err(|error| PondError::new(Code::Internal, error.to_string()))?.map_err(|error| told(&error))
+        // tantivy takes for granted that lists of postings are what it wrote.
+        let broken = |error: tokio::task::JoinError| IndexError::Damaged(error.to_string());
+        found.map_err(broken).and_then(|found| found).map_err(|error| told(&error))
     }
 
     async fn message(&self, place: &Place) -> Result<Option<Message>, PondError> {

@@ -152,6 +152,10 @@ impl EntryIndex {
 
 impl Serving {
     fn open(path: &Path, fields: &Fields) -> Result<Self, IndexError> {
+        // Nobody reads before the first commit. An empty index in the place of one that is gone would say that nothing was ever said.
+        if !sink::list(path).exists() {
+            return Err(IndexError::Damaged("its list of segments is gone".into()));
+        }
         // Before the reader looks: what is committed in between is seen the next time.
         let written = written(path);
         let index = sink::open(path, fields)?;

@@ -21,6 +21,8 @@ const LONGER: u32 = 50;
 const FORM: u32 = 30;
 /// A word this long may be part of a longer one, or have other forms.
 pub(crate) const SHORTEST: usize = 4;
+/// What it counts that the words of a path, a flag or a dotted name are said in one message.
+const JOINED: f32 = 1.5;
 /// Words of a question that are looked for inside of others: each time all words there are have to be looked at.
 const MOST_WALKS: usize = 4;
 /// Characters of single ones of a script without spaces: each looks through all words there are, too.
@@ -139,6 +141,33 @@ pub(crate) fn all(lots: &[Lot<'_>], field: Field, question: &Question) -> Result
         }
     }
     Ok(groups)
+}
+
+/// Messages that have all words of a piece that is meant as it is typed are more likely to have the piece. No word of its own: it says
+/// nothing about how much of the question is said.
+pub(crate) fn joined(question: &Question, groups: &[Group]) -> Vec<Group> {
+    let mut joined = Vec::new();
+    for literal in question.literals.iter().filter(|it| !it.either && it.needs.len() > 1) {
+        let needed = |need: &String| groups.iter().find(|group| group.word.term == *need);
+        let Some(needed) = literal.needs.iter().map(needed).collect::<Option<Vec<_>>>() else { continue };
+        let Some((first, others)) = needed.split_first() else { continue };
+        let together = |segment: usize, hits: &Vec<(u32, u32)>| -> Vec<(u32, u32)> {
+            let all = |doc: u32| others.iter().all(|group| group.in_document(segment as u32, doc) > 0);
+            hits.iter().filter(|(doc, _)| all(*doc)).map(|(doc, _)| (*doc, WHOLE)).collect()
+        };
+        let hits: Vec<_> = first.hits.iter().enumerate().map(|(segment, hits)| together(segment, hits)).collect();
+        let word = Word {
+            term: literal.stands.clone(),
+            parts: Vec::new(),
+            shape: Shape::Name,
+            capital: false,
+            opens: false,
+            chunk: literal.chunk,
+        };
+        let frequency = hits.iter().map(Vec::len).sum::<usize>() as u64;
+        joined.push(Group { frequency, hits, ..Group::new(word, JOINED, Vec::new()) });
+    }
+    joined
 }
 
 fn group(lots: &[Lot<'_>], field: Field, word: Word, factor: f32) -> Result<Group, IndexError> {

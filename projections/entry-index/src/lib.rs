@@ -32,7 +32,7 @@ pub use newer::Last;
 pub use projection::{Change, EntriesProjector};
 pub use question::Question;
 pub use rank::{Fit, Ranked, SessionFit};
-pub use silence::{Typed, Verdict};
+pub use silence::{Typed, TypedPlace, Verdict};
 pub use sink::EntriesSink;
 pub use snippet::{MARKS, beginning, snippet};
 pub use view::Whereabouts;

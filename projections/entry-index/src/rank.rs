@@ -3,15 +3,15 @@
 //! A message is scored by its words, and so is a session as a whole: what a question asks for is often said over several messages. Both are
 //! counted inside the house and nowhere else. Filters come first: what they leave out is neither scored nor counted for a session.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use events::HouseId;
 
 use crate::error::IndexError;
 use crate::filter::{self, MessageFilter};
 use crate::groups::{self, Group, Lot};
-use crate::question::{Question, Shape, Word};
-use crate::silence::{self, Typed, Verdict};
+use crate::question::{Literal, Question, Shape, Word};
+use crate::silence::{self, Typed, TypedPlace, Verdict};
 use crate::view::{Sessions, View};
 
 const K1: f32 = 1.2;
@@ -26,11 +26,14 @@ const EVERYDAY: u64 = 50;
 const FEWEST: u64 = 3;
 /// Letters of the words that hold sentences together, and how few messages say one of another language, where there are enough to tell.
 const SHORT_WORD: usize = 4;
+const SENTENCE: usize = 6;
 const HARDLY: u64 = 200;
 const MANY_MESSAGES: u64 = 1_000;
 const SHORT_WEIGHS: f32 = 0.25;
 /// Messages of one session that are told.
 const MATCHES: usize = 3;
+/// Messages that are looked at for a piece that is meant as it is typed.
+const MOST_PLACES: usize = 100;
 /// Forms of a word that a plan tells.
 const MOST_TOLD: usize = 16;
 
@@ -112,7 +115,8 @@ pub(crate) fn rank(asked: &Asked<'_>, most: usize) -> Result<Ranked, IndexError>
     let (lots, numbers, plan) = lots(asked, &sessions)?;
     let field = asked.view.fields.text;
     let mut groups = groups::all(&lots, field, asked.question)?;
-    let (everyday, strange) = (everyday(&groups, &sessions), is_strange(&groups, &sessions));
+    let (everyday, strange) = (everyday(&groups, &sessions), is_strange(asked.question, &groups, &sessions));
+    groups.extend(groups::joined(asked.question, &groups));
     let common = |group: &Group| sessions.messages >= FEW_MESSAGES && group.frequency as f64 > sessions.messages as f64 * COMMON;
     let plan = format!("{plan}{}", told(&groups, &sessions));
     if groups.iter().any(|group| group.is_known() && !common(group)) {
@@ -131,7 +135,49 @@ pub(crate) fn rank(asked: &Asked<'_>, most: usize) -> Result<Ranked, IndexError>
     let question = asked.question;
     let evidence = silence::Evidence { lots: &lots, field, question, groups, rarities, said, everyday, strange };
     let (verdict, typed) = silence::verdict(&evidence, &sessions, &fits)?;
+    let typed = match typed {
+        Some((pieces, otherwise)) => {
+            let places = places(asked.view, &numbers, groups, &pieces, &sessions)?;
+            Some(Typed { pieces: pieces.into_iter().map(|it| it.stands.clone()).collect(), places, otherwise })
+        }
+        None => None,
+    };
     Ok(Ranked { sessions: fits, verdict, typed, plan })
+}
+
+/// Where the words of one of the pieces are said in one message, if that is not too many messages to look at.
+fn places(
+    view: &View,
+    numbers: &[u32],
+    groups: &[Group],
+    pieces: &[&Literal],
+    sessions: &Sessions,
+) -> Result<Option<Vec<TypedPlace>>, IndexError> {
+    let segments: Vec<_> = view.segments().collect();
+    let mut docs = BTreeSet::new();
+    for piece in pieces {
+        // A piece of one word has no group beside that of the word.
+        let joined = groups
+            .iter()
+            .filter(|group| group.word.term == piece.stands || piece.needs.as_slice() == std::slice::from_ref(&group.word.term));
+        let Some(joined) = joined.max_by(|one, two| one.factor.total_cmp(&two.factor)) else { return Ok(None) };
+        for (lot, hits) in joined.hits.iter().enumerate() {
+            docs.extend(hits.iter().map(|(doc, _)| (lot, *doc)));
+        }
+        if docs.len() > MOST_PLACES {
+            return Ok(None);
+        }
+    }
+    let mut places = Vec::new();
+    for (lot, doc) in docs {
+        let (_, segment, table) = segments[numbers[lot] as usize];
+        let session = sessions.place(table.stream(doc)).map(|place| &sessions.all[place as usize]);
+        let root = session.and_then(|it| sessions.all[it.root as usize].note.as_ref());
+        let (Some(own), Some(root)) = (session.and_then(|it| it.note.as_ref()), root) else { continue };
+        let seq = segment.fast_fields().u64("seq")?.first(doc).unwrap_or_default();
+        places.push(TypedPlace { root: root.id.clone(), session_id: own.id.clone(), stream: own.stream.clone(), seq });
+    }
+    Ok(Some(places))
 }
 
 /// What share of the question are words that many messages say.
@@ -142,11 +188,14 @@ fn everyday(groups: &[Group], sessions: &Sessions) -> f32 {
     often as f32 / own.count().max(1) as f32
 }
 
-/// Whether most of its short words are hardly ever said here: those of the language of the house are said all the time.
-fn is_strange(groups: &[Group], sessions: &Sessions) -> bool {
-    let short = groups.iter().filter(|group| group.factor == 1.0 && is_short(group));
+/// Whether most of the short words of a sentence are hardly ever said here: those of the language of the house are said all the time.
+fn is_strange(question: &Question, groups: &[Group], sessions: &Sessions) -> bool {
+    let prose = |group: &&Group| group.factor == 1.0 && !question.literals.iter().any(|it| it.chunk == group.word.chunk);
+    let words = groups.iter().filter(prose);
+    let short = words.clone().filter(|group| is_short(group));
     let hardly = short.clone().filter(|group| group.exactly * HARDLY < sessions.messages).count();
-    sessions.messages >= MANY_MESSAGES && hardly >= 2 && hardly * 2 > short.count()
+    let tells = sessions.messages >= MANY_MESSAGES && words.count() >= SENTENCE;
+    tells && hardly >= 2 && hardly * 2 > short.count()
 }
 
 fn is_short(group: &Group) -> bool {

@@ -59,7 +59,18 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Typed {
     pub pieces: Vec<String>,
+    /// The messages that have all words of one of them. `None`: they are too many to look at.
+    pub places: Option<Vec<TypedPlace>>,
     pub otherwise: Verdict,
+}
+
+/// A message by its session, that which this hangs on in the end, and its place in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypedPlace {
+    pub root: String,
+    pub session_id: String,
+    pub stream: String,
+    pub seq: u64,
 }
 
 /// A plain word of a language other than the house's is a loan word if it is longer than this.
@@ -88,7 +99,7 @@ pub(crate) struct Evidence<'a> {
     pub strange: bool,
 }
 
-impl Evidence<'_> {
+impl<'a> Evidence<'a> {
     /// The words themselves, without what they are made of.
     fn own(&self) -> impl Iterator<Item = (usize, &Group)> {
         self.groups.iter().enumerate().filter(|(_, group)| group.factor == 1.0)
@@ -114,10 +125,9 @@ impl Evidence<'_> {
     /// with may be one in a few words that ask nothing.
     fn named(&self, sessions: &Sessions) -> Option<BTreeSet<String>> {
         let few = self.own().count() <= SHORT && !self.question.asks;
-        let alone_unsaid = few && self.own().filter(|(_, group)| !group.is_said()).count() == 1;
         let seldom = |group: &Group| group.frequency * 20 <= sessions.messages.max(20);
         let is_name = |group: &Group| match (group.word.opens, group.is_said()) {
-            (true, said) => group.word.capital && alone_unsaid && !said,
+            (true, said) => group.word.capital && few && !said,
             (false, said) => group.word.capital && said && seldom(group),
         };
         let names: Vec<usize> = self.own().filter(|(_, group)| is_name(group)).map(|(n, _)| n).collect();
@@ -134,7 +144,7 @@ impl Evidence<'_> {
     }
 
     /// Paths, flags and dotted names all of whose words are said, and one of them seldom enough to tell something.
-    fn said_literals(&self) -> Vec<&Literal> {
+    fn said_literals(&self) -> Vec<&'a Literal> {
         let group = |need: &String| self.groups.iter().find(|group| group.word.term == *need);
         let said = |literal: &&Literal| {
             let needed: Vec<&Group> = literal.needs.iter().filter_map(group).collect();
@@ -156,7 +166,7 @@ impl Evidence<'_> {
     }
 
     /// An unsaid word that is written as a name, or is what a path or a flag cannot do without.
-    fn unsaid_name<'a>(&self, unsaid: &[&'a Group], tongue: Tongue, said: &[&Literal]) -> Option<&'a Group> {
+    fn unsaid_name<'b>(&self, unsaid: &[&'b Group], tongue: Tongue, said: &[&Literal]) -> Option<&'b Group> {
         let home = tongue == Tongue::Home;
         let sentence = home && self.own().filter(|(_, group)| group.word.shape != Shape::Pair).count() > SHORT;
         let named = |group: &&&Group| {
@@ -198,11 +208,12 @@ impl Evidence<'_> {
     }
 }
 
-pub(crate) fn verdict(
-    evidence: &Evidence<'_>,
+/// With the pieces that it stands on, and what holds if they are not there as they are typed.
+pub(crate) fn verdict<'a>(
+    evidence: &Evidence<'a>,
     sessions: &Sessions,
     fits: &[SessionFit],
-) -> Result<(Verdict, Option<Typed>), IndexError> {
+) -> Result<(Verdict, Option<(Vec<&'a Literal>, Verdict)>), IndexError> {
     let (own, unsaid) = evidence.words();
     if own.is_empty() {
         return Ok((evidence.thin(&[], sessions)?, None));
@@ -227,7 +238,7 @@ pub(crate) fn verdict(
         }
         Some(_) | None => judged(evidence, &either, sessions, fits)?,
     };
-    Ok((verdict, Some(Typed { pieces: typed.into_iter().map(|literal| literal.stands.clone()).collect(), otherwise })))
+    Ok((verdict, Some((typed, otherwise))))
 }
 
 /// The verdict, if these pieces stand somewhere as they are typed.

@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,11 +30,13 @@ pub fn directory() -> TempDir {
     directory
 }
 
-/// The helper is copied to where every user can reach it.
+/// The helper is copied to where every user can reach it; by another process, because what another test forks meanwhile would have the file
+/// open for writing, and nobody could run it.
 pub fn options(directory: &Path) -> Options {
     let helper = directory.join("arbe-supervisor");
     if !helper.exists() {
-        fs::copy(env!("CARGO_BIN_EXE_arbe-supervisor"), &helper).unwrap();
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_arbe-supervisor")).arg(&helper).status().unwrap();
+        assert!(copied.success());
     }
     let mut options = Options::new(directory.join("machines"), helper);
     options.ways.inner.0.insert("127.0.0.1:*".to_owned());

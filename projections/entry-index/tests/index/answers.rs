@@ -137,12 +137,33 @@ async fn what_is_meant_as_typed_is_answered_only_if_it_stands_so() {
         ("picker.main", "picker.main"),
     ] {
         let typed = site.ask("h-1", question, &MessageFilter::default(), 9).typed.unwrap();
-        assert_eq!(typed.pieces, [piece], "{question}");
+        assert_eq!((typed.pieces, typed.places.unwrap().len()), (vec![piece.to_owned()], 1), "{question}");
         assert_eq!(typed.otherwise, Verdict::Never { why: format!("nobody writes {piece:?}") }, "{question}");
     }
     let ranked = site.ask("h-1", "the test of picker.main cache", &MessageFilter::default(), 9);
     assert!(!matches!(ranked.typed.unwrap().otherwise, Verdict::Never { .. }), "the other words are said, and it may be a slip");
     assert_eq!(site.ask("h-1", "the test, e.g. the cache", &MessageFilter::default(), 9).typed, None);
+    let many: Vec<String> = (0..101).map(|n| format!("skip number {n} of the cache")).collect();
+    site.say(TALK, "many", &many.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    site.follow().await;
+    let typed = site.ask("h-1", "--skip-cache", &MessageFilter::default(), 9).typed.unwrap();
+    assert_eq!(typed.places, None, "nobody looks at all of them, so nobody can say that it is not there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn short_names_are_no_other_language() {
+    let site = site().await;
+    let said: Vec<String> = (0..1_000).map(|n| format!("the build of it is red for the {n} time and so on")).collect();
+    site.say(TALK, "home", &said.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    site.say(TALK, "short", &["look at src/wob/blo.rs:12:5 and use zib-zab or rm -rf"]).await;
+    site.follow().await;
+    for question in ["src/wob/blo.rs", "blo.rs", "blo.rs:12:5", "zib-zab", "rm -rf", "zib and zab"] {
+        let ranked = site.ask("h-1", question, &MessageFilter::default(), 9);
+        assert_eq!(ids(&ranked).first().map(String::as_str), Some("short"), "{question}: {}", ranked.plan);
+        assert!(matches!(ranked.verdict, Verdict::Answer { .. }), "{question}: {:?}", ranked.verdict);
+    }
+    let unsaid = site.ask("h-1", "src/wob/haar.rs", &MessageFilter::default(), 9).verdict;
+    assert!(matches!(unsaid, Verdict::Never { .. }), "{unsaid:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entry_index::{EntriesProjector, EntryFilter, EntryIndex, MessageFilter};
+use entry_index::{EntriesProjector, EntryFilter, EntryIndex, IndexError, MessageFilter, Question};
 use projector::{Copies, Until, advance, rebuild};
 
 use crate::site::{HALF_PAST, Site, TALK, house, scores, site, speak_of_fish};
@@ -89,4 +89,15 @@ async fn documents_are_not_doubled_when_the_checkpoint_was_lost() {
     site.follow().await;
     assert_eq!(site.index.count(&house("h-1")).unwrap(), count + 4, "what is new is added");
     site.assert_verified().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_whose_list_of_segments_is_gone_is_damaged_and_not_empty() {
+    let site = site().await;
+    speak_of_much(&site, 0).await;
+    site.follow().await;
+    std::fs::remove_file(site.copy().join("index/meta.json")).unwrap();
+    let again = EntryIndex::open(site.directory.path(), site.log.clone()).unwrap();
+    let asked = again.messages(&house("h-1"), &Question::new("heron"), &MessageFilter::default(), 9);
+    assert!(matches!(asked, Err(IndexError::Damaged(_))), "{asked:?}");
 }

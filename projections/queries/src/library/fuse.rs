@@ -87,6 +87,23 @@ impl Candidate {
         Some(Last { root: self.session_id.clone(), stream: place.stream.clone(), seq: place.seq, time: time.micros() })
     }
 
+    /// Something stands there as it was typed: it is told first, and the session is among those that are looked at.
+    pub fn stands_at(&mut self, place: &Place, session: &str, said: Option<Message>, least: f64) {
+        self.keyword = Some(self.keyword.unwrap_or_default().max(least));
+        if let Some(known) = self.places.iter().position(|it| it == place) {
+            self.places.remove(known);
+            self.sessions.remove(known);
+            self.scores.remove(known);
+        }
+        self.places.insert(0, place.clone());
+        self.sessions.insert(0, session.to_owned());
+        self.scores.insert(0, 1.0);
+        self.places.truncate(MATCHES);
+        self.sessions.truncate(MATCHES);
+        self.scores.truncate(MATCHES);
+        self.said = vec![said];
+    }
+
     fn near(near: &Near) -> Self {
         Self {
             session_id: near.root.clone(),

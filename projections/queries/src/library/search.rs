@@ -18,6 +18,8 @@ const POOL: usize = 50;
 const POOL_OF_MESSAGES: usize = 200;
 /// Sessions of which the best message is looked at before the last order is made, if no more are asked for.
 const LOOKED_AT: usize = 20;
+/// Messages that are read at a time to see whether something stands in one of them.
+const READ_TOGETHER: usize = 25;
 /// Bytes of a text that are told as they are; of a longer one its beginning and what stands around the words.
 const SMALL: usize = 1_200;
 const BEGINNING: usize = 300;
@@ -239,10 +241,10 @@ impl Asked {
         };
         let Ranked { sessions, mut verdict, typed, plan } = words.unwrap_or_else(nothing);
         let mut said: Vec<Candidate> = sessions.into_iter().map(Candidate::from).collect();
-        if let Some(Typed { pieces, otherwise }) = typed
-            && !stand(finder, &pieces, &mut said).await?
+        if let Some(typed) = typed
+            && !stands(finder, &typed, &mut said).await?
         {
-            verdict = otherwise;
+            verdict = typed.otherwise;
         }
         let mode = if meaning.is_some() { Mode::Hybrid } else { Mode::Keyword };
         let meaning = meaning.unwrap_or(Meaning { near: Vec::new(), chance: 0.0 });
@@ -326,18 +328,28 @@ impl Asked {
     }
 }
 
-/// Whether one of the pieces stands in a message of the first candidates: in the best of each, or in another.
-async fn stand(finder: &dyn Finder, pieces: &[String], candidates: &mut [Candidate]) -> Result<bool, PondError> {
-    let pieces: Vec<Phrase> = pieces.iter().map(|piece| Phrase::new(piece)).collect();
-    let first = candidates.len().min(LOOKED_AT);
-    for most in [1, usize::MAX] {
-        read(finder, &mut candidates[..first], most).await?;
-        let mut texts = candidates[..first].iter().flat_map(|it| it.said.iter().flatten()).filter_map(search_text);
-        if texts.any(|text| pieces.iter().any(|piece| piece.share(&text) >= 1.0)) {
-            return Ok(true);
+/// Whether one of the pieces stands somewhere, or may: who looks at all messages that have its words knows.
+async fn stands(finder: &dyn Finder, typed: &Typed, candidates: &mut [Candidate]) -> Result<bool, PondError> {
+    let Some(places) = &typed.places else { return Ok(true) };
+    let pieces: Vec<Phrase> = typed.pieces.iter().map(|piece| Phrase::new(piece)).collect();
+    let least = candidates.get(LOOKED_AT - 1).and_then(|it| it.keyword).unwrap_or_default() + 1e-6;
+    let mut found = BTreeSet::new();
+    for places in places.chunks(READ_TOGETHER) {
+        let at: Vec<Place> = places.iter().map(|it| Place { stream: it.stream.clone(), seq: it.seq }).collect();
+        for ((place, known), said) in at.iter().zip(places).zip(finder.said(&at).await?) {
+            let text = said.as_ref().and_then(search_text);
+            let stands = text.is_some_and(|text| pieces.iter().any(|piece| piece.share(&text) >= 1.0));
+            if stands
+                && found.insert(known.root.as_str())
+                && let Some(candidate) = candidates.iter_mut().find(|it| it.session_id == known.root)
+            {
+                candidate.stands_at(place, &known.session_id, said, least);
+                // What was its best message may have more of the whole question.
+                read(finder, std::slice::from_mut(candidate), 2).await?;
+            }
         }
     }
-    Ok(false)
+    Ok(!found.is_empty())
 }
 
 /// Reads as many messages of each, without those that were read before.
