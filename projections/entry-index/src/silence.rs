@@ -125,11 +125,7 @@ impl<'a> Evidence<'a> {
     /// with may be one in a few words that ask nothing.
     fn named(&self, sessions: &Sessions) -> Option<BTreeSet<String>> {
         let few = self.own().count() <= SHORT && !self.question.asks;
-        let seldom = |group: &Group| group.frequency * 20 <= sessions.messages.max(20);
-        let is_name = |group: &Group| match (group.word.opens, group.is_said()) {
-            (true, said) => group.word.capital && few && !said,
-            (false, said) => group.word.capital && said && seldom(group),
-        };
+        let is_name = |group: &Group| group.word.capital && if group.word.opens { few } else { group.is_said() };
         let names: Vec<usize> = self.own().filter(|(_, group)| is_name(group)).map(|(n, _)| n).collect();
         let (first, others) = names.split_first()?;
         let says_all = |place: &&u32| others.iter().all(|n| self.said[*n].contains_key(*place));
