@@ -230,7 +230,10 @@ pub(crate) fn verdict<'a>(
     let nothing_else = own.iter().all(|group| typed.iter().any(|literal| literal.chunk == group.word.chunk));
     let otherwise = match typed.first() {
         Some(first) if all && (nothing_else || typed.iter().any(named)) => {
-            Verdict::Never { why: format!("nobody writes {:?}", first.stands) }
+            // Only what may be found was looked at.
+            let filtered = evidence.lots.iter().any(|lot| lot.wanted.is_some());
+            let nobody = if filtered { "nothing that the filter lets through has" } else { "nobody writes" };
+            Verdict::Never { why: format!("{nobody} {:?}", first.stands) }
         }
         Some(_) | None => judged(evidence, &either, sessions, fits)?,
     };

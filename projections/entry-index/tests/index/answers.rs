@@ -140,6 +140,11 @@ async fn what_is_meant_as_typed_is_answered_only_if_it_stands_so() {
         assert_eq!((typed.pieces, typed.places.unwrap().len()), (vec![piece.to_owned()], 1), "{question}");
         assert_eq!(typed.otherwise, Verdict::Never { why: format!("nobody writes {piece:?}") }, "{question}");
     }
+    let elsewhere = MessageFilter { role: Some("assistant".into()), ..MessageFilter::default() };
+    let Verdict::Never { why } = site.ask("h-1", "--skip-cache", &elsewhere, 9).typed.unwrap().otherwise else {
+        panic!("it is a flag")
+    };
+    assert_eq!(why, r#"nothing that the filter lets through has "skip-cache""#, "others may write it");
     let ranked = site.ask("h-1", "the test of picker.main cache", &MessageFilter::default(), 9);
     assert!(!matches!(ranked.typed.unwrap().otherwise, Verdict::Never { .. }), "the other words are said, and it may be a slip");
     assert_eq!(site.ask("h-1", "the test, e.g. the cache", &MessageFilter::default(), 9).typed, None);
