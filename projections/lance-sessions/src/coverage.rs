@@ -73,16 +73,24 @@ impl Counts {
         Ok(())
     }
 
+    /// Of the rows that name this model, or any.
+    pub fn of(&self, model: Option<&str>) -> Marks {
+        let mut sum = Marks::default();
+        for (_, marks) in self.models.iter().filter(|(name, _)| model.is_none_or(|model| model == name.as_str())) {
+            sum.vectors += marks.vectors;
+            sum.without += marks.without;
+        }
+        sum
+    }
+
     /// Rows with a text that name no model, or none but this.
     pub fn lacking(&self, model: Option<&str>) -> u64 {
-        let named = |(name, _): &(&String, &Marks)| model.is_none_or(|model| model == name.as_str());
-        let marked: u64 = self.models.iter().filter(named).map(|(_, marks)| marks.vectors + marks.without).sum();
-        self.texts.saturating_sub(marked)
+        let Marks { vectors, without } = self.of(model);
+        self.texts.saturating_sub(vectors + without)
     }
 
     fn coverage(&self, model: &str) -> Coverage {
-        let embedded = self.models.get(model).map_or(0, |marks| marks.vectors);
-        let all: u64 = self.models.values().map(|marks| marks.vectors).sum();
+        let (embedded, all) = (self.of(Some(model)).vectors, self.of(None).vectors);
         Coverage { messages_with_text: self.texts, embedded, other_model: all - embedded, missing: self.lacking(Some(model)) }
     }
 }

@@ -321,13 +321,17 @@ async fn index_vectors(messages: &mut Dataset) -> Result<(), lance::Error> {
 }
 
 async fn are_of_one_model(messages: &Dataset) -> Result<bool, lance::Error> {
+    let Some(model) = model_where(messages, &format!("{MODEL} is not null")).await? else { return Ok(true) };
+    Ok(model_where(messages, &format!("{MODEL} != {}", literal(&model))).await?.is_none())
+}
+
+/// The model of some row that fits. Of rows that were written anew the index still says what they were, as long as its segment covers
+/// others, too: what is not so is not looked up there.
+async fn model_where(messages: &Dataset, filter: &str) -> Result<Option<String>, lance::Error> {
     let mut scanner = scan(messages);
-    scanner.project(&[MODEL])?.filter(&format!("{MODEL} is not null"))?.limit(Some(1), None)?;
+    scanner.use_scalar_index(false).project(&[MODEL])?.filter(filter)?.limit(Some(1), None)?;
     let first = scanner.try_into_batch().await?;
-    let Some(model) = first.column(0).as_string_opt::<i32>().filter(|it| !it.is_empty()).map(|it| it.value(0)) else {
-        return Ok(true);
-    };
-    Ok(messages.count_rows(Some(format!("{MODEL} != {}", literal(model)))).await? == 0)
+    Ok(first.column(0).as_string_opt::<i32>().filter(|it| !it.is_empty()).map(|it| it.value(0).to_owned()))
 }
 
 /// Before vectors of another model come.
@@ -349,7 +353,7 @@ pub struct Health {
     /// Rows that some index does not cover yet.
     pub unindexed: u64,
     pub indexes: u64,
-    /// Messages with an embedding.
+    /// Messages with a vector of the model that makes vectors here; of any model where none does.
     pub embedded: u64,
 }
 
@@ -379,21 +383,20 @@ impl Datasets {
 
     /// The health of the tables of a house.
     pub async fn health(&self, house: &HouseId) -> Result<BTreeMap<&'static str, Health>, DatasetError> {
-        let mut all = BTreeMap::new();
-        let substrate = self.serving()?;
+        let mut all: BTreeMap<&'static str, Health> = Table::ALL.iter().map(|it| (it.name(), Health::default())).collect();
+        let Some(substrate) = self.serving()? else { return Ok(all) };
         for table in Table::ALL {
-            let dataset = match &substrate {
-                Some(substrate) => substrate.table(house, table).await?,
-                None => None,
+            let Some(dataset) = substrate.table(house, table).await? else {
+                copies::missed(&substrate, house, table)?;
+                continue;
             };
-            if let (Some(substrate), None) = (&substrate, &dataset) {
-                copies::missed(substrate, house, table)?;
+            let mut state = Box::pin(health(&dataset, table)).await.map_err(|error| told(error, 1))?;
+            if table == Table::Messages {
+                let counts = coverage::sum(&Box::pin(coverage::of_fragments(&substrate, house, &dataset)).await?);
+                let model = substrate.making().source.as_ref().map(|source| source.model());
+                state.embedded = counts.of(model).vectors;
             }
-            let health = match dataset {
-                Some(dataset) => Box::pin(health(&dataset, table)).await.map_err(|error| told(error, 1))?,
-                None => Health::default(),
-            };
-            all.insert(table.name(), health);
+            all.insert(table.name(), state);
         }
         Ok(all)
     }
@@ -423,10 +426,7 @@ async fn health(dataset: &Dataset, table: Table) -> Result<Health, lance::Error>
         versions: dataset.count_versions().await?,
         unindexed: lacking(dataset, table).await?,
         indexes: names.len() as u64,
-        embedded: match table {
-            Table::Messages => dataset.count_rows(Some(format!("{MODEL} is not null and {VECTOR} is not null"))).await? as u64,
-            Table::Sessions | Table::Parts => 0,
-        },
+        embedded: 0,
     })
 }
 

@@ -54,7 +54,7 @@ async fn a_rebuilt_copy_has_what_a_slow_source_has_kept_and_waits_for_nothing_el
     assert_eq!(site.coverage("fake-a").await, (22, 20, 0));
     assert_eq!(source.looked_for.load(Ordering::SeqCst), 0, "new rows are seldom said before, and to look takes time");
     rebuild(&site.log, &Arc::new(SessionsProjector), &site.datasets, Until::Head, |_| {}).await.unwrap();
-    assert_eq!(site.coverage("fake-a").await, (22, 21, 0));
+    assert_eq!((site.coverage("fake-a").await, site.embedded().await), ((22, 21, 0), 21));
     let near = site.near(&source, "alpha 3", &Filter::default(), 30).await;
     assert_eq!((near.len(), ids(&near[..2])), (21, vec!["later m1".into(), "s m3".into()]), "the same was said before");
     assert_eq!(source.asked.load(Ordering::SeqCst), asked, "nobody waited for it");
@@ -254,6 +254,24 @@ async fn vectors_of_another_model_are_not_compared() {
         assert_eq!(site.near(&old, "alpha", &Filter::default(), 20).await.len(), 8);
         site.datasets.update_indexes(Upkeep::Everything, |_, _| {}).await.unwrap();
     }
+}
+
+/// Of the first session the index has two segments, and the older says that there are no vectors.
+#[tokio::test(flavor = "multi_thread")]
+async fn how_many_are_embedded_with_the_model_is_counted_whatever_was_indexed_before() {
+    let source = fake("fake-a", 256, false);
+    let site = site(&source).await;
+    site.say(Place { session: "s/1", ..PLACE }, &numbered("alpha", 30)).await;
+    site.say(Place { session: "s/2", ..PLACE }, &vec![String::new(); 30]).await;
+    site.datasets.update_indexes(Upkeep::Everything, |_, _| {}).await.unwrap();
+    site.embed(Again::Missing).await.unwrap();
+    site.datasets.update_indexes(Upkeep::Everything, |_, _| {}).await.unwrap();
+    assert_eq!(site.coverage("fake-a").await, (30, 30, 0));
+    assert_eq!(site.embedded().await, 30);
+    let nobody = Datasets::open(site.directory.path(), site.log.clone()).unwrap();
+    assert_eq!(nobody.health(&house()).await.unwrap()["messages"].embedded, 30, "with whatever model");
+    let site = site.with(&fake("fake-b", 256, false));
+    assert_eq!(site.embedded().await, 0, "with this model");
 }
 
 #[tokio::test(flavor = "multi_thread")]

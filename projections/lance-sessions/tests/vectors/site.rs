@@ -171,6 +171,11 @@ impl Site {
         (messages_with_text, embedded, other_model)
     }
 
+    /// As the health of the datasets tells it.
+    pub async fn embedded(&self) -> u64 {
+        self.datasets.health(&house()).await.unwrap()["messages"].embedded
+    }
+
     pub async fn near(&self, source: &FakeVectors, text: &str, filter: &Filter, k: usize) -> Vec<Near> {
         let query = direction(text, source.dimensions).unwrap();
         self.datasets.nearest(&house(), &query, source.model, filter, k, Tuning::default()).await.unwrap()
