@@ -115,6 +115,7 @@ impl Desk {
             Ok(true) => return reply(StatusCode::FORBIDDEN, Bytes::new()),
             Err(_) => return reply(StatusCode::BAD_REQUEST, Bytes::new()),
         }
+        let Some(body) = self.thread.sayable(body) else { return reply(StatusCode::OK, Bytes::new()) };
         match self.thread.forward(key, body).await {
             Ok(answer) => {
                 if answer.status < 300 {

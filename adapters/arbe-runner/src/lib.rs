@@ -1,6 +1,6 @@
 //! The helper inside a machine: it starts a coding agent, owns its exit code, and sees to it that the thread knows how the run went.
 //!
-//! `outcome`, `harness`, `redact`, `session` and `told` are pure, and so is what `permissions` folds. The rest is the shell around them.
+//! `outcome`, `harness`, `pieces`, `redact`, `session` and `told` are pure, and so is what `permissions` folds. The rest is the shell around them.
 
 pub mod desk;
 pub mod drive;
@@ -11,6 +11,7 @@ pub mod last;
 pub mod outcome;
 pub mod permissions;
 pub mod pi;
+mod pieces;
 pub mod prepare;
 pub mod processes;
 pub mod redact;

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-const INSTEAD: &str = "[…]";
+pub(crate) const INSTEAD: &str = "[…]";
 
 /// What programs read and nobody writes freely: a short secret that happens to be in it must not make it unreadable.
 const STRUCTURE: [&str; 31] = [
@@ -122,6 +122,11 @@ fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
     }
 }
 
+/// As it stands in a string of JSON.
+pub(crate) fn quoted(text: &str) -> Option<String> {
+    Some(serde_json::to_string(text).ok()?.strip_prefix('"')?.strip_suffix('"')?.to_owned())
+}
+
 /// `None` if there is no secret in it.
 fn without(secrets: &[String], string: &str) -> Option<String> {
     let written = |text: &str| serde_json::to_string(text).ok();
@@ -129,8 +134,7 @@ fn without(secrets: &[String], string: &str) -> Option<String> {
         Ok(said) => secrets.iter().any(|secret| said.contains(secret.as_str())).then(|| written(&text(secrets, &said)))?,
         // Half of a character, which programs in JavaScript write too.
         Err(_) => {
-            let inner = |secret: &String| Some(written(secret)?.strip_prefix('"')?.strip_suffix('"')?.to_owned());
-            let secrets: Vec<String> = secrets.iter().filter_map(inner).collect();
+            let secrets: Vec<String> = secrets.iter().filter_map(|secret| quoted(secret)).collect();
             Some(text(&secrets, string))
         }
     }

@@ -1,6 +1,6 @@
 //! The thread, as its scoped door shows it: what stands on it is read, and what happens is said there.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use tokio::sync::RwLock;
 
 use crate::http::{Address, Asked, Client, NoAnswer, Reply};
 use crate::outcome::Outcome;
+use crate::pieces::Pieces;
 use crate::redact;
 use crate::session::Line;
 
@@ -62,19 +63,26 @@ pub struct Thread {
     token: RwLock<String>,
     /// The longest first.
     secrets: Vec<String>,
+    pieces: Mutex<Pieces>,
 }
 
 impl Thread {
     #[must_use]
     pub fn new(address: &Address, id: ThreadId, run: RunId, token: String, secrets: &[String]) -> Arc<Self> {
         let (short, live) = (Client::new(address.clone()), Client::new(address.clone()));
-        Arc::new(Self { id, run, short, live, token: RwLock::new(token), secrets: secrets.to_vec() })
+        let pieces = Mutex::new(Pieces::new(secrets));
+        Arc::new(Self { id, run, short, live, token: RwLock::new(token), secrets: secrets.to_vec(), pieces })
     }
 
     /// The key under which a line of the session is posted, whoever posts it. The mirror derives the same.
     #[must_use]
     pub fn key_of(&self, line: &str) -> String {
         format!("{}:{line}", self.id)
+    }
+
+    /// What of the mirror's words can be passed on now. `None`: a secret may begin there, and more is waited for.
+    pub fn sayable(&self, body: Bytes) -> Option<Bytes> {
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner).pass(body)
     }
 
     /// Passes on what the mirror says, whole but for the values of secrets: a thread is read by more than may have them.

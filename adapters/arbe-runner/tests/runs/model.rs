@@ -1,6 +1,6 @@
 //! A scripted model that speaks chat completions. What it answers is told by the last words of the user:
 //! `RUN: cmd` calls the shell, `FAIL n` answers 500 n times, `HTTP 400` always, `LENGTH` stops short, `HANG` never ends, `SLOW` takes its
-//! time; anything else is echoed with the number of turns that it saw.
+//! time, `SPELL text` says it letter by letter; anything else is echoed with the number of turns that it saw.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -71,6 +71,7 @@ async fn answer(request: Request<Incoming>, failures: &AtomicUsize) -> Response<
         _ if last.starts_with("LENGTH") => told(vec!["short".to_owned()], "length", None),
         _ if last.starts_with("HANG") => told(vec!["I".to_owned(), "HANG".to_owned()], "stop", None),
         _ if last.starts_with("SLOW") => told((0..10).map(|n| format!("piece{n} ")).collect(), "stop", None),
+        _ if last.starts_with("SPELL ") => told(last[6..].chars().map(String::from).collect(), "stop", None),
         _ => told(vec![format!("ECHO {last} users={} {users:?}", users.len())], "stop", None),
     }
 }

@@ -43,6 +43,18 @@ async fn live_pieces_come_before_the_message_they_belong_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_a_model_spells_is_not_in_the_pieces_put_together() {
+    let Some(mut scene) = Scene::start("t-spell").await else { return };
+    scene.set("GH", "hunter-2222");
+    scene.set("ARBE_SECRET_NAMES", "GH");
+    let done = scene.run("r1", "SPELL it is hunter-2222, he said").await;
+    assert_eq!(done.status.code(), Some(0), "{}", done.stderr);
+    let chunks: Vec<_> = scene.stream.entries().into_iter().filter(|entry| entry["type"] == "pi.chunk").collect();
+    let text: String = chunks.iter().filter_map(|chunk| chunk["payload"]["delta"].as_str()).collect();
+    assert!("it is […], he said".starts_with(&text) && text.contains("[…]"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn three_errors_of_the_model_and_then_an_answer_are_completed() {
     let Some(scene) = Scene::start("t-retry").await else { return };
     let done = scene.run("r1", "FAIL 3").await;
