@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::desk::Stop;
 use crate::outcome::Outcome;
-use crate::redact;
 use crate::settings::Settings;
 use crate::thread::SayError;
+use crate::{plain, redact};
 
 /// The work is done and only its end is missing: a server that is gone for the night is waited for.
 const LAST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -96,7 +96,7 @@ pub fn leave(settings: &Settings, outcome: &Outcome, unsaid: Option<&str>) {
         "run_id": settings.run, "status": status, "error_class": class, "message": message, "exit_code": exit_code,
         "unsaid": unsaid,
     });
-    let left = redact::json(&settings.secrets, left.to_string().into());
+    let left = redact::json(&settings.secrets, plain::json(&left));
     let directory = settings.sessions.join("run");
     let (path, draft) = (directory.join(format!("{}.json", settings.run)), directory.join(format!("{}.draft", settings.run)));
     // If the machine's disk takes nothing more, the thread is still told.

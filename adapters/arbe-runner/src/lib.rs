@@ -12,6 +12,7 @@ pub mod outcome;
 pub mod permissions;
 pub mod pi;
 mod pieces;
+mod plain;
 pub mod prepare;
 pub mod processes;
 pub mod redact;

@@ -143,7 +143,7 @@ async fn listen(stderr: Option<ChildStderr>, words: Arc<Mutex<String>>, secrets:
     let mut lines = Lines::new(stderr);
     let mut out = io::stderr();
     while let Some(line) = lines.next().await {
-        let line = redact::text(&secrets, &String::from_utf8_lossy(line));
+        let line = redact::text(&secrets, &String::from_utf8_lossy(line).replace('\0', "\u{fffd}"));
         drop(io::Write::write_all(&mut out, line.as_bytes()));
         let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
         words.push_str(&line);

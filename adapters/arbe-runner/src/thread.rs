@@ -15,8 +15,8 @@ use tokio::sync::RwLock;
 use crate::http::{Address, Asked, Client, NoAnswer, Reply};
 use crate::outcome::Outcome;
 use crate::pieces::Pieces;
-use crate::redact;
 use crate::session::Line;
+use crate::{plain, redact};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -95,7 +95,7 @@ impl Thread {
     pub async fn heartbeat(&self) -> Result<(), SayError> {
         // Two are as good as one, so it needs no key.
         let beat = json!({ "type": "signal.dispatch.heartbeat", "payload": Heartbeat { run_id: self.run.clone() } });
-        said(self.forward(None, body(&beat)).await?)
+        said(self.forward(None, plain::json(&beat)).await?)
     }
 
     pub async fn started(&self, started: &SessionStarted) -> Result<(), SayError> {
@@ -120,7 +120,7 @@ impl Thread {
     }
 
     async fn signal(&self, kind: &str, payload: &impl Serialize, key: &str) -> Result<(), SayError> {
-        self.say(key, body(&json!({ "type": kind, "payload": payload }))).await
+        self.say(key, plain::json(&json!({ "type": kind, "payload": payload }))).await
     }
 
     pub async fn tell(&self, line: &Line) -> Result<(), SayError> {
@@ -153,7 +153,7 @@ impl Thread {
         let key = HeaderValue::from_str(&format!("{}:terminal", self.run));
         let headers = key.into_iter().map(|key| (KEY, key)).collect();
         let below = format!("/runs/{}/finish", self.run);
-        let body = redact::json(&self.secrets, body(&ended));
+        let body = redact::json(&self.secrets, plain::json(&ended));
         said(self.ask(&self.short, Asked { method: Method::POST, below, headers, body }, PATIENCE).await?)
     }
 

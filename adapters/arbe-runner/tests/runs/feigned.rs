@@ -73,3 +73,26 @@ async fn what_a_harness_complains_of_is_without_secrets() {
     assert_eq!(done.status.code(), Some(1));
     assert!(done.stderr.contains("no model for […]") && !done.stderr.contains("hunter"), "{}", done.stderr);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_harness_that_complains_with_a_nul_has_an_end_that_a_server_takes() {
+    for (thread, script, said) in [
+        ("f-nul", "printf 'no\\000model\\n' >&2; exit 3".to_owned(), "no\u{fffd}model"),
+        (
+            "f-nul-told",
+            script(
+                "greet /nowhere",
+                "printf '%s\\n' '{\"type\":\"response\",\"command\":\"prompt\",\"success\":false,\"error\":\"not\\u0000so\"}'",
+            ),
+            "not\u{fffd}so",
+        ),
+    ] {
+        let scene = Scene::feigned(thread, &script).await;
+        let done = scene.run("r1", "hello").await;
+        assert_eq!(done.status.code(), Some(1), "{}", done.stderr);
+        let failure = scene.stream.finishes().pop().unwrap()["failure"].clone();
+        assert!(failure["message"].as_str().unwrap().contains(said), "{failure}");
+        let left: Value = serde_json::from_slice(&std::fs::read(scene.sessions().join("run/r1.json")).unwrap()).unwrap();
+        assert!(left["message"].as_str().unwrap().contains(said), "{left}");
+    }
+}
