@@ -10,8 +10,9 @@ use events::HouseId;
 use parking_lot::Mutex;
 use projector::folders::{CopyInfo, Folder, FolderHold, Folders};
 use projector::{Checkpoint, Copies, Dropped, Live, Projector as _, SinkError, Sums};
-use tantivy::{IndexReader, ReloadPolicy};
+use tantivy::{Index, IndexReader, ReloadPolicy};
 
+use crate::damage::{apart, check, contained};
 use crate::error::IndexError;
 use crate::filter::{EntryFilter, MessageFilter};
 use crate::find::{self, FoundEntries};
@@ -56,6 +57,10 @@ fn told(error: projector::folders::FolderError) -> IndexError {
     }
 }
 
+fn reader(index: &Index) -> Result<IndexReader, IndexError> {
+    Ok(index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?)
+}
+
 impl EntryIndex {
     /// Copies under `directory`, which is made if need be.
     pub fn open(directory: &Path, log: Log) -> Result<Self, IndexError> {
@@ -85,8 +90,12 @@ impl EntryIndex {
         EntriesSink::new(folder, self.fields.clone(), self.log.clone())
     }
 
-    /// The index as it is now. `None`: nothing was ever projected.
-    pub(crate) fn view(&self) -> Result<Option<View>, IndexError> {
+    /// Reads the index as it is now. `None`: nothing was ever projected.
+    pub(crate) fn look<T>(&self, read: impl FnOnce(&View) -> Result<T, IndexError>) -> Result<Option<T>, IndexError> {
+        contained(|| self.view()?.as_ref().map(read).transpose())
+    }
+
+    fn view(&self) -> Result<Option<View>, IndexError> {
         let Some(folder) = self.folders.serving().map_err(told)? else { return Ok(None) };
         if !folder.state().map_err(told)?.made().contains(MADE) {
             return Ok(None);
@@ -111,8 +120,7 @@ impl EntryIndex {
         filter: &MessageFilter,
         most: usize,
     ) -> Result<Option<Ranked>, IndexError> {
-        let Some(view) = self.view()? else { return Ok(None) };
-        rank::rank(&Asked { view: &view, house, question, filter }, most).map(Some)
+        self.look(|view| rank::rank(&Asked { view, house, question, filter }, most))
     }
 
     /// Which entries of a house's threads fit a question. Reads files: not for a thread that others wait on.
@@ -124,8 +132,7 @@ impl EntryIndex {
         skip: usize,
         most: usize,
     ) -> Result<Option<FoundEntries>, IndexError> {
-        let Some(view) = self.view()? else { return Ok(None) };
-        find::find(&view, house, question, filter, skip, most).map(Some)
+        self.look(|view| find::find(view, house, question, filter, skip, most))
     }
 
     /// The thread whose entry was found. A stream never becomes that of another, so the moment that it was found in knows it.
@@ -134,19 +141,21 @@ impl EntryIndex {
         if let Some(thread) = last.and_then(|view| find::thread_of(&view, house, stream)) {
             return Ok(Some(thread));
         }
-        Ok(self.view()?.and_then(|view| find::thread_of(&view, house, stream)))
+        Ok(self.look(|view| Ok(find::thread_of(view, house, stream)))?.flatten())
     }
 
     /// Where sessions stand, and what they hang on; `None` for those that are not indexed yet.
     pub fn whereabouts(&self, house: &HouseId, ids: &[&str]) -> Result<Vec<Option<Whereabouts>>, IndexError> {
-        let Some(view) = self.view()? else { return Ok(vec![None; ids.len()]) };
-        let sessions = view.sessions(house);
-        Ok(ids.iter().map(|id| sessions.whereabouts(id)).collect())
+        let found = self.look(|view| {
+            let sessions = view.sessions(house);
+            Ok(ids.iter().map(|id| sessions.whereabouts(id)).collect())
+        });
+        Ok(found?.unwrap_or_else(|| vec![None; ids.len()]))
     }
 
     /// Messages of a house that can be found.
     pub fn count(&self, house: &HouseId) -> Result<u64, IndexError> {
-        Ok(self.view()?.map_or(0, |view| view.sessions(house).messages))
+        Ok(self.look(|view| Ok(view.sessions(house).messages))?.unwrap_or_default())
     }
 }
 
@@ -159,7 +168,7 @@ impl Serving {
         // Before the reader looks: what is committed in between is seen the next time.
         let written = written(path);
         let index = sink::open(path, fields)?;
-        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        let reader = reader(&index)?;
         let tables = Tables::default();
         let view = View::new(IndexReader::searcher(&reader), fields.clone(), &tables)?;
         Ok(Self { path: path.to_owned(), reader, tables, written, view })
@@ -191,11 +200,13 @@ impl Copies<Change> for EntryIndex {
 
     async fn live(&self) -> Result<Live<EntriesSink>, SinkError> {
         let (live, _alone) = self.folders.live().await?;
-        Ok(match live {
-            Live::Current(folder) if sink::is_sound(&folder, &self.fields) => Live::Current(self.sink(folder)),
-            Live::Current(_) => Live::Outdated { version: 0 },
-            Live::Outdated { version } => Live::Outdated { version },
-        })
+        let folder = match live {
+            Live::Current(folder) => folder,
+            Live::Outdated { version } => return Ok(Live::Outdated { version }),
+        };
+        let (copy, fields) = (folder.clone(), self.fields.clone());
+        let sound = apart(move || Ok(sink::is_sound(&copy, &fields))).await?;
+        Ok(if sound { Live::Current(self.sink(folder)) } else { Live::Outdated { version: 0 } })
     }
 
     async fn beside(&self, label: &str) -> Result<EntriesSink, SinkError> {
@@ -227,24 +238,28 @@ impl Copies<Change> for EntryIndex {
     async fn live_sums(&self) -> Result<Option<(Checkpoint, Sums)>, SinkError> {
         let Some(folder) = self.folders.serving()? else { return Ok(None) };
         let _reading = folder.reading()?;
+        let index = {
+            let _standing = folder.stand_still().await?;
+            sink::open(folder.path(), &self.fields)?
+        };
+        // It takes longer than to open it, so whoever feeds does not wait for it.
+        let checked = index.clone();
+        apart(move || check(&checked)).await?;
         let (at, searcher) = {
             let _standing = folder.stand_still().await?;
-            let index = sink::open(folder.path(), &self.fields)?;
-            let reader: IndexReader =
-                index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(IndexError::from)?;
-            (folder.checkpoint()?, reader.searcher())
+            (folder.checkpoint()?, apart(move || Ok(reader(&index)?.searcher())).await?)
         };
         let fields = self.fields.clone();
-        let sums = tokio::task::spawn_blocking(move || sums::of(&searcher, &fields)).await;
-        let sums = sums.map_err(|error| SinkError::Unavailable(error.to_string()))?;
+        let sums = apart(move || sums::of(&searcher, &fields)).await;
         Ok(Some((at, sums.map_err(|error| SinkError::Damaged(error.to_string()))?)))
     }
 }
 
 async fn sums_of(folder: &Folder, fields: &Fields) -> Result<Sums, SinkError> {
-    let index = sink::open(folder.path(), fields)?;
-    let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(IndexError::from)?;
-    let (searcher, fields) = (reader.searcher(), fields.clone());
-    let sums = tokio::task::spawn_blocking(move || sums::of(&searcher, &fields)).await;
-    Ok(sums.map_err(|error| SinkError::Unavailable(error.to_string()))??)
+    let (path, fields) = (folder.path().to_owned(), fields.clone());
+    let sums = apart(move || {
+        let searcher = reader(&sink::open(&path, &fields)?)?.searcher();
+        sums::of(&searcher, &fields)
+    });
+    Ok(sums.await?)
 }

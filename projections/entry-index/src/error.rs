@@ -14,7 +14,8 @@ impl From<tantivy::TantivyError> for IndexError {
         use tantivy::TantivyError as E;
         let damaged = matches!(error, E::DataCorruption(_) | E::IncompatibleIndex(_) | E::SchemaError(_))
             || matches!(&error, E::IoError(error) if is_damage(error))
-            || matches!(error, E::OpenReadError(OpenReadError::FileDoesNotExist(_)));
+            || matches!(error, E::OpenReadError(OpenReadError::FileDoesNotExist(_) | OpenReadError::IncompatibleIndex(_)))
+            || matches!(&error, E::OpenReadError(OpenReadError::IoError { io_error, .. }) if is_damage(io_error));
         if damaged { Self::Damaged(error.to_string()) } else { Self::Unavailable(error.to_string()) }
     }
 }
@@ -26,7 +27,7 @@ impl From<std::io::Error> for IndexError {
 }
 
 /// The file can be read, and is not what was written.
-fn is_damage(error: &std::io::Error) -> bool {
+pub(crate) fn is_damage(error: &std::io::Error) -> bool {
     use std::io::ErrorKind;
     matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData | ErrorKind::InvalidInput)
 }

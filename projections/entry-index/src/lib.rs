@@ -5,6 +5,7 @@
 
 mod analysis;
 mod copies;
+mod damage;
 mod documents;
 mod error;
 mod filter;

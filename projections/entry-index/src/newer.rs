@@ -26,11 +26,12 @@ pub struct Last {
 impl EntryIndex {
     /// How many messages of each session, and of those that it spawned, come after one. Reads files: not for a thread that others wait on.
     pub fn newer(&self, house: &HouseId, lasts: &[Last]) -> Result<Vec<u64>, IndexError> {
-        let Some(view) = self.view()? else { return Ok(vec![0; lasts.len()]) };
-        let sessions = view.sessions(house);
-        let streams = streams(&sessions, lasts);
-        let count = |(last, streams): (&Last, &Vec<u64>)| count(&view, house, last, streams);
-        lasts.iter().zip(&streams).map(count).collect()
+        let counted = self.look(|view| {
+            let sessions = view.sessions(house);
+            let streams = streams(&sessions, lasts);
+            lasts.iter().zip(&streams).map(|(last, streams)| count(view, house, last, streams)).collect()
+        });
+        Ok(counted?.unwrap_or_else(|| vec![0; lasts.len()]))
     }
 }
 

@@ -15,6 +15,7 @@ use tantivy::schema::{IndexRecordOption, Value};
 use tantivy::{Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyDocument, Term};
 
 use crate::analysis::{WORDS, Words};
+use crate::damage::{apart, check, contained};
 use crate::documents::ThreadNote;
 use crate::error::IndexError;
 use crate::projection::{Change, Said, Stands};
@@ -49,17 +50,21 @@ pub(crate) fn list(copy: &Path) -> PathBuf {
     copy.join(INDEX).join("meta.json")
 }
 
-/// Whether what was made can still be opened.
+/// Whether what was made is still there and what was written.
 pub(crate) fn is_sound(folder: &Folder, fields: &Fields) -> bool {
     let made = folder.state().is_ok_and(|state| state.made().contains(MADE));
     if !made {
         return folder.state().is_ok();
     }
-    let opened = if list(folder.path()).exists() {
-        open(folder.path(), fields).and_then(|index| Ok(index.reader()?))
-    } else {
-        Err(IndexError::Damaged("the index is gone".into()))
+    let read = || {
+        if !list(folder.path()).exists() {
+            return Err(IndexError::Damaged("the index is gone".into()));
+        }
+        let index = open(folder.path(), fields)?;
+        check(&index)?;
+        Ok(index.reader()?)
     };
+    let opened = contained(read);
     if let Err(error) = &opened {
         tracing::warn!(%error, "the index cannot be read");
     }
@@ -108,16 +113,11 @@ impl EntriesSink {
         self.feeder.folder()
     }
 
-    fn opened(&mut self) -> Result<(), SinkError> {
-        if self.open.is_some() {
-            return Ok(());
+    async fn opened(&mut self) -> Result<(), SinkError> {
+        if self.open.is_none() {
+            let (path, fields) = (self.feeder.folder().path().to_owned(), self.fields.clone());
+            self.open = Some(apart(move || Open::new(&path, &fields)).await?);
         }
-        let index = open(self.feeder.folder().path(), &self.fields)?;
-        let payload = index.load_metas().map_err(IndexError::from)?.payload;
-        let mark = payload.and_then(|payload| payload.parse().ok()).unwrap_or_default();
-        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(IndexError::from)?;
-        let writer = index.writer_with_num_threads(1, MEMORY).map_err(IndexError::from)?;
-        self.open = Some(Open { writer, reader, mark });
         Ok(())
     }
 
@@ -187,23 +187,14 @@ impl EntriesSink {
         Ok((head.house, documents))
     }
 
-    /// How a thread stands in the index.
     fn standing(&self, stream: &StreamName) -> Result<Option<ThreadNote>, SinkError> {
-        let Some(open) = &self.open else { return Ok(None) };
-        let StreamName::Thread(thread) = stream else { return Ok(None) };
-        let term = Term::from_field_text(self.fields.thread, thread.as_str());
-        let searcher = open.reader.searcher();
-        let query = TermQuery::new(term, IndexRecordOption::Basic);
-        let found = searcher.search(&query, &TopDocs::with_limit(2).order_by_score()).map_err(IndexError::from)?;
-        for (_, address) in found {
-            let document: TantivyDocument = searcher.doc(address).map_err(IndexError::from)?;
-            let stored = document.get_first(self.fields.stored).and_then(|value| value.as_str().map(str::to_owned));
-            if let Some(note) = stored.and_then(|text| serde_json::from_str(&text).ok()) {
-                return Ok(Some(note));
-            }
-        }
-        Ok(None)
+        let (Some(open), StreamName::Thread(thread)) = (&self.open, stream) else { return Ok(None) };
+        Ok(contained(|| open.standing(&self.fields, thread))?)
     }
+}
+
+fn stands_otherwise(change: &Change) -> bool {
+    matches!(&change.said, Said::Entry(_, stands) if *stands != Stands::default())
 }
 
 fn stand(note: ThreadNote, stands: Stands) -> ThreadNote {
@@ -218,6 +209,33 @@ enum Write {
 }
 
 impl Open {
+    fn new(copy: &Path, fields: &Fields) -> Result<Self, IndexError> {
+        let index = open(copy, fields)?;
+        let payload = index.load_metas()?.payload;
+        let mark = payload.and_then(|payload| payload.parse().ok()).unwrap_or_default();
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        Ok(Self { writer: index.writer_with_num_threads(1, MEMORY)?, reader, mark })
+    }
+
+    /// Reads what is read to replace something, where a panic in it would end the process, before that is done.
+    fn reread(&self) -> Result<(), IndexError> {
+        Ok(self.reader.reload()?)
+    }
+
+    /// How a thread stands in the index. What cannot be looked up is not replaced, either.
+    fn standing(&self, fields: &Fields, thread: &ThreadId) -> Result<Option<ThreadNote>, IndexError> {
+        let searcher = self.reader.searcher();
+        let query = TermQuery::new(Term::from_field_text(fields.thread, thread.as_str()), IndexRecordOption::Basic);
+        for (_, address) in searcher.search(&query, &TopDocs::with_limit(2).order_by_score())? {
+            let document: TantivyDocument = searcher.doc(address)?;
+            let stored = document.get_first(fields.stored).and_then(|value| value.as_str().map(str::to_owned));
+            if let Some(note) = stored.and_then(|text| serde_json::from_str(&text).ok()) {
+                return Ok(Some(note));
+            }
+        }
+        Ok(None)
+    }
+
     fn write(&mut self, writes: Vec<Write>, mark: u64) -> Result<(), tantivy::TantivyError> {
         for write in writes {
             match write {
@@ -239,8 +257,11 @@ impl Open {
 impl Drop for Open {
     /// A commit takes away what merges have replaced. After the last one nobody would, and it is as much as the index itself.
     fn drop(&mut self) {
-        let collected = self.reader.reload().and_then(|()| self.writer.garbage_collect_files().wait());
-        if let Err(error) = collected {
+        let collect = || {
+            self.reader.reload()?;
+            Ok(self.writer.garbage_collect_files().wait()?)
+        };
+        if let Err(error) = contained(collect) {
             tracing::debug!(%error, "what the index does not need any more stays until the next commit");
         }
     }
@@ -257,15 +278,21 @@ impl Sink<Change> for EntriesSink {
 
     async fn commit(&mut self, span: &Span, changes: Vec<Change>) -> Result<(), SinkError> {
         let commit = self.feeder.begin(span).await?;
-        self.opened()?;
+        self.opened().await?;
         if !changes.is_empty() {
+            if let Some(open) = self.open.as_ref().filter(|_| changes.iter().any(stands_otherwise)) {
+                contained(|| open.reread())?;
+            }
             let writes = self.documents(changes).await?;
             let mut open = self.open.take().ok_or_else(|| fault("the writer is gone"))?;
             // What was there before a checkpoint was lost stays there.
             let mark = span.to.position().max(open.mark);
             // A writer that failed is not used again.
-            let written = tokio::task::spawn_blocking(move || open.write(writes, mark).map(|()| open)).await;
-            self.open = Some(written.map_err(fault)?.map_err(IndexError::from)?);
+            let written = apart(move || {
+                open.write(writes, mark)?;
+                Ok(open)
+            });
+            self.open = Some(written.await?);
         }
         Ok(commit.end([MADE.to_owned()])?)
     }

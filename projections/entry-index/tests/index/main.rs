@@ -4,6 +4,7 @@
 
 mod answers;
 mod copies;
+mod damage;
 mod filters;
 mod houses;
 mod site;
