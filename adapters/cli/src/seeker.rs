@@ -105,7 +105,7 @@ pub(crate) struct Seeker {
     model: Option<Model>,
     tuning: Tuning,
     /// Remembers what threads are.
-    threads: Arc<tokio::sync::Mutex<Source>>,
+    threads: Arc<Source>,
     /// How far the index is, if somebody in this process knows.
     watermark: Option<Watermark>,
 }
@@ -132,7 +132,7 @@ fn unfit(unfit: Unfit) -> PondError {
 
 impl Seeker {
     pub(crate) fn new(config: &Config, log: &Log, index: EntryIndex, datasets: Datasets, model: Option<Model>) -> Self {
-        let threads = Arc::new(tokio::sync::Mutex::new(Source::new(log.clone())));
+        let threads = Arc::new(Source::new(log.clone()));
         Self { index, datasets, log: log.clone(), model, tuning: config.tuning, threads, watermark: None }
     }
 
@@ -159,7 +159,7 @@ impl Seeker {
     async fn message(&self, place: &Place) -> Result<Option<Message>, PondError> {
         let Some(stream) = StreamName::parse(&place.stream) else { return Ok(None) };
         match stream {
-            StreamName::Thread(_) => self.threads.lock().await.message(&stream, place.seq).await.map_err(unfit),
+            StreamName::Thread(_) => self.threads.message(&stream, place.seq).await.map_err(unfit),
             StreamName::Session(..) => Source::new(self.log.clone()).message(&stream, place.seq).await.map_err(unfit),
             StreamName::House(_) | StreamName::Agents => Ok(None),
         }

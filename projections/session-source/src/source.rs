@@ -9,6 +9,7 @@ use codecs::thread::{self, ORIGIN, Thread};
 use event_log::{From as ReadFrom, Log, Offset};
 use events::session::{Message, Session, SessionId, Timestamp};
 use events::{AgentId, AgentKind, DirectoryEvent, Entry, Event, HouseId, SessionEvent, StreamName, ThreadEvent, ThreadId};
+use parking_lot::Mutex;
 
 /// Heads that are remembered; they are read again when forgotten.
 const REMEMBERED: usize = 50_000;
@@ -25,10 +26,16 @@ pub struct Head {
     first: Option<Arc<Entry>>,
 }
 
-/// Reads what it needs from the log, and remembers some of it.
+/// Reads what it needs from the log, and remembers some of it. Many may read at the same time.
 #[derive(Debug)]
 pub struct Source {
     log: Log,
+    /// Held to look something up or to add it, and never while something is read.
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
     heads: HashMap<StreamName, Head>,
     agents: HashMap<AgentId, AgentKind>,
     agents_read: u64,
@@ -46,21 +53,23 @@ pub enum Unfit {
 impl Source {
     #[must_use]
     pub fn new(log: Log) -> Self {
-        Self { log, heads: HashMap::new(), agents: HashMap::new(), agents_read: 0 }
+        Self { log, known: Mutex::default() }
     }
 
     /// The head of a stream whose first event has just been seen.
-    pub fn remember(&mut self, stream: &StreamName, head: Head) {
-        if self.heads.len() >= REMEMBERED {
-            self.heads.clear();
+    pub fn remember(&self, stream: &StreamName, head: Head) {
+        let mut known = self.known.lock();
+        if known.heads.len() >= REMEMBERED {
+            known.heads.clear();
         }
-        self.heads.insert(stream.clone(), head);
+        known.heads.insert(stream.clone(), head);
     }
 
     /// The head of a stream whose first event is not at hand.
-    pub async fn head(&mut self, stream: &StreamName) -> Result<Head, Unfit> {
-        if let Some(head) = self.heads.get(stream) {
-            return Ok(head.clone());
+    pub async fn head(&self, stream: &StreamName) -> Result<Head, Unfit> {
+        let known = self.known.lock().heads.get(stream).cloned();
+        if let Some(head) = known {
+            return Ok(head);
         }
         let first = self.page(&stream.to_string(), 0, 1).await?.into_iter().next();
         let first = first.ok_or_else(|| Unfit::Event(format!("{stream} has no first event")))?;
@@ -70,7 +79,7 @@ impl Source {
     }
 
     /// The message that stands at a place of a session or thread. `None`: there is none there, or it is no message.
-    pub async fn message(&mut self, stream: &StreamName, seq: u64) -> Result<Option<Message>, Unfit> {
+    pub async fn message(&self, stream: &StreamName, seq: u64) -> Result<Option<Message>, Unfit> {
         let Some(entry) = self.entry(stream, seq).await? else { return Ok(None) };
         match (stream, entry.event().map_err(|error| Unfit::Event(error.to_string()))?) {
             (StreamName::Session(..), Event::Session(SessionEvent::MessageRecorded(it))) => Ok(Some(it.message)),
@@ -89,28 +98,34 @@ impl Source {
     }
 
     /// What the author of an entry is.
-    pub async fn author(&mut self, entry: &Entry) -> Result<Option<AgentKind>, Unfit> {
+    pub async fn author(&self, entry: &Entry) -> Result<Option<AgentKind>, Unfit> {
         let Some(author) = entry.author_agent_id else { return Ok(None) };
-        if !self.agents.contains_key(&author) {
-            self.read_agents().await?;
+        let known = || self.known.lock().agents.get(&author).copied();
+        if let Some(kind) = known() {
+            return Ok(Some(kind));
         }
-        Ok(self.agents.get(&author).copied())
+        self.read_agents().await?;
+        Ok(known())
     }
 
-    async fn read_agents(&mut self) -> Result<(), Unfit> {
+    /// Two who read the same add the same.
+    async fn read_agents(&self) -> Result<(), Unfit> {
         let name = StreamName::Agents.to_string();
         let tail = self.log.with_stream(&name, |stream| stream.head.tail).unwrap_or_default();
-        while self.agents_read < tail {
-            let page = self.page(&name, self.agents_read, PAGE).await?;
+        let mut read = self.known.lock().agents_read;
+        while read < tail {
+            let page = self.page(&name, read, PAGE).await?;
             if page.is_empty() {
                 return Err(Unfit::Log(format!("{name} ends before its tail {tail}")));
             }
+            read += page.len() as u64;
+            let mut known = self.known.lock();
             for entry in &page {
                 if let Ok(Event::Directory(DirectoryEvent::Registered(it))) = entry.event() {
-                    self.agents.insert(it.agent_id, it.kind);
+                    known.agents.insert(it.agent_id, it.kind);
                 }
             }
-            self.agents_read += page.len() as u64;
+            known.agents_read = known.agents_read.max(read);
         }
         Ok(())
     }
