@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use events::HouseId;
@@ -46,12 +47,94 @@ pub(crate) struct Table {
 
 #[derive(Debug)]
 struct House {
-    messages: BitSet,
-    entries: BitSet,
+    messages: Docs,
+    entries: Docs,
     /// Terms in all its entries.
     entries_length: u64,
     tallies: HashMap<u64, Tally>,
     notes: Vec<(u64, Arc<SessionNote>)>,
+}
+
+/// The documents of a house in one segment, as it takes less memory: with many houses a set for each would be houses times documents.
+#[derive(Debug)]
+enum Docs {
+    Few(Vec<u32>),
+    Many(BitSet),
+}
+
+impl Docs {
+    /// In order, of so many in the segment.
+    fn new(docs: Vec<u32>, all: u32) -> Self {
+        if docs.len() * 32 < all as usize { Self::Few(docs) } else { Self::Many(laid_out(&docs, all)) }
+    }
+}
+
+fn laid_out(docs: &[u32], all: u32) -> BitSet {
+    let mut set = BitSet::with_max_value(all);
+    for doc in docs {
+        set.insert(*doc);
+    }
+    set
+}
+
+/// Sets that were laid out for one look, each of one house.
+#[derive(Debug, Default)]
+struct LaidOut(OnceLock<Box<(String, BitSet, LaidOut)>>);
+
+impl LaidOut {
+    fn get(&self, house: &str, lay_out: impl Fn() -> BitSet) -> &BitSet {
+        let (of, set, next) = &**self.0.get_or_init(|| Box::new((house.to_owned(), lay_out(), Self::default())));
+        if of == house { set } else { next.get(house, lay_out) }
+    }
+}
+
+/// A segment in one look: what is laid out for it goes with it.
+#[derive(Debug)]
+pub(crate) struct Part {
+    table: Arc<Table>,
+    messages: LaidOut,
+    entries: LaidOut,
+}
+
+impl From<Arc<Table>> for Part {
+    fn from(table: Arc<Table>) -> Self {
+        Self { table, messages: LaidOut::default(), entries: LaidOut::default() }
+    }
+}
+
+impl Clone for Part {
+    fn clone(&self) -> Self {
+        self.table.clone().into()
+    }
+}
+
+impl Deref for Part {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl Part {
+    /// The entries of a house, and how many terms they have.
+    pub fn entries(&self, house: &HouseId) -> Option<(&BitSet, u64)> {
+        let of = self.table.houses.get(house.as_str())?;
+        Some((self.set(house, &of.entries, &self.entries), of.entries_length))
+    }
+
+    /// The messages of a house.
+    pub fn messages(&self, house: &HouseId) -> Option<&BitSet> {
+        let of = self.table.houses.get(house.as_str())?;
+        Some(self.set(house, &of.messages, &self.messages))
+    }
+
+    fn set<'a>(&'a self, house: &HouseId, docs: &'a Docs, laid: &'a LaidOut) -> &'a BitSet {
+        match docs {
+            Docs::Many(set) => set,
+            Docs::Few(docs) => laid.get(house.as_str(), || laid_out(docs, self.table.streams.len() as u32)),
+        }
+    }
 }
 
 /// A session of a house, with those that it spawned.
@@ -135,12 +218,12 @@ impl Sessions {
 /// The tables of segments, kept from one moment to the next.
 pub(crate) type Tables = Arc<Mutex<HashMap<SegmentId, Arc<Table>>>>;
 
-/// One moment of the index.
+/// One moment of the index. A clone is for one look.
 #[derive(Clone)]
 pub(crate) struct View {
     pub searcher: Searcher,
     pub fields: Fields,
-    tables: Vec<Arc<Table>>,
+    parts: Vec<Part>,
     houses: Arc<Mutex<HashMap<HouseId, Arc<Sessions>>>>,
 }
 
@@ -157,17 +240,18 @@ impl View {
         }
         let now = searcher.segment_readers().iter().map(SegmentReader::segment_id).zip(tables.iter().cloned());
         *known.lock() = now.collect();
-        Ok(Self { searcher, fields, tables, houses: Arc::default() })
+        let parts = tables.into_iter().map(Part::from).collect();
+        Ok(Self { searcher, fields, parts, houses: Arc::default() })
     }
 
-    pub fn segments(&self) -> impl Iterator<Item = (u32, &SegmentReader, &Table)> {
-        let segments = self.searcher.segment_readers().iter().zip(&self.tables);
-        (0..).zip(segments).map(|(number, (segment, table))| (number, segment, table.as_ref()))
+    pub fn segments(&self) -> impl Iterator<Item = (u32, &SegmentReader, &Part)> {
+        let segments = self.searcher.segment_readers().iter().zip(&self.parts);
+        (0..).zip(segments).map(|(number, (segment, part))| (number, segment, part))
     }
 
     pub fn sessions(&self, house: &HouseId) -> Arc<Sessions> {
         let mut houses = self.houses.lock();
-        houses.entry(house.clone()).or_insert_with(|| Arc::new(merge(&self.tables, house.as_str()))).clone()
+        houses.entry(house.clone()).or_insert_with(|| Arc::new(merge(&self.parts, house.as_str()))).clone()
     }
 }
 
@@ -194,34 +278,21 @@ impl Table {
     pub fn stream(&self, doc: u32) -> u64 {
         self.streams[doc as usize]
     }
-
-    /// The entries of a house, and how many terms they have.
-    pub fn entries(&self, house: &HouseId) -> Option<(&BitSet, u64)> {
-        self.houses.get(house.as_str()).map(|house| (&house.entries, house.entries_length))
-    }
-
-    /// The messages of a house.
-    pub fn messages(&self, house: &HouseId) -> Option<&BitSet> {
-        self.houses.get(house.as_str()).map(|house| &house.messages)
-    }
 }
 
 impl House {
     fn read(segment: &SegmentReader, fields: &Fields, streams: &[u64], name: &str) -> Result<Self, IndexError> {
-        let mut messages = BitSet::with_max_value(segment.max_doc());
         let mut tallies: HashMap<u64, Tally> = HashMap::new();
         let norms = segment.get_fieldnorms_reader(fields.text)?;
         let times = segment.fast_fields().i64("time")?.first_or_default_col(0);
-        for doc in docs(segment, fields, &scope(Kind::Message, name))? {
-            messages.insert(doc);
-            let one = Tally { messages: 1, length: norms.fieldnorm(doc).into(), last: times.get_val(doc) };
-            tallies.entry(streams[doc as usize]).or_default().add(one);
+        let messages = docs(segment, fields, &scope(Kind::Message, name))?;
+        for doc in &messages {
+            let one = Tally { messages: 1, length: norms.fieldnorm(*doc).into(), last: times.get_val(*doc) };
+            tallies.entry(streams[*doc as usize]).or_default().add(one);
         }
-        let (mut entries, mut entries_length) = (BitSet::with_max_value(segment.max_doc()), 0);
-        for doc in docs(segment, fields, &scope(Kind::Entry, name))? {
-            entries.insert(doc);
-            entries_length += u64::from(norms.fieldnorm(doc));
-        }
+        let entries = docs(segment, fields, &scope(Kind::Entry, name))?;
+        let entries_length = entries.iter().map(|doc| u64::from(norms.fieldnorm(*doc))).sum();
+        let [messages, entries] = [messages, entries].map(|docs| Docs::new(docs, segment.max_doc()));
         let store = segment.get_store_reader(1)?;
         let mut notes = Vec::new();
         for doc in docs(segment, fields, &scope(Kind::Session, name))? {
@@ -241,6 +312,7 @@ pub(crate) fn docs(segment: &SegmentReader, fields: &Fields, scope: &str) -> Res
     let postings = segment.inverted_index(fields.scope)?.read_postings(&term, IndexRecordOption::Basic)?;
     let mut docs = Vec::new();
     if let Some(mut postings) = postings {
+        docs.reserve_exact(postings.doc_freq() as usize);
         while postings.doc() != TERMINATED {
             docs.extend((!segment.is_deleted(postings.doc())).then_some(postings.doc()));
             postings.advance();
@@ -249,11 +321,11 @@ pub(crate) fn docs(segment: &SegmentReader, fields: &Fields, scope: &str) -> Res
     Ok(docs)
 }
 
-fn merge(tables: &[Arc<Table>], house: &str) -> Sessions {
+fn merge(parts: &[Part], house: &str) -> Sessions {
     let mut sessions = Sessions::default();
     let mut tallies: BTreeMap<u64, Tally> = BTreeMap::new();
     let mut notes: BTreeMap<u64, Arc<SessionNote>> = BTreeMap::new();
-    for house in tables.iter().filter_map(|table| table.houses.get(house)) {
+    for house in parts.iter().filter_map(|part| part.houses.get(house)) {
         house.tallies.iter().for_each(|(stream, tally)| tallies.entry(*stream).or_default().add(*tally));
         notes.extend(house.notes.iter().cloned());
     }
@@ -293,4 +365,55 @@ fn root(notes: &BTreeMap<u64, Arc<SessionNote>>, by_id: &HashMap<&str, u64>, str
         }
     }
     stream
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every so many-th.
+    fn every(step: u32, from: u32, all: u32) -> Vec<u32> {
+        (from..all).step_by(step as usize).collect()
+    }
+
+    fn bytes(docs: &Docs, all: u32) -> usize {
+        match docs {
+            Docs::Few(docs) => docs.capacity() * size_of::<u32>(),
+            Docs::Many(_) => all.div_ceil(64) as usize * size_of::<u64>(),
+        }
+    }
+
+    #[test]
+    fn the_documents_of_however_many_houses_take_four_bytes_each_at_most() {
+        const ALL: u32 = 100_000;
+        for houses in [1, 2, 10, 31, 33, 1_000, 10_000] {
+            let all = (0..houses).map(|from| bytes(&Docs::new(every(houses, from, ALL), ALL), ALL));
+            assert!(all.sum::<usize>() <= ALL as usize * size_of::<u32>(), "{houses}");
+        }
+    }
+
+    #[test]
+    fn a_house_has_the_same_documents_however_they_are_kept_and_whoever_asked_before() {
+        const ALL: u32 = 1_000;
+        let houses =
+            [("most", every(2, 0, ALL)), ("few", every(50, 0, ALL)), ("fewer", every(300, 9, ALL)), ("none", Vec::new())];
+        let house = |docs: &[u32]| House {
+            messages: Docs::new(docs.to_vec(), ALL),
+            entries: Docs::new(docs.iter().map(|doc| doc + 1).collect(), ALL),
+            entries_length: docs.len() as u64,
+            tallies: HashMap::new(),
+            notes: Vec::new(),
+        };
+        let known = houses.iter().map(|(name, docs)| ((*name).to_owned(), house(docs))).collect();
+        let table = Table { streams: vec![0; ALL as usize], houses: known, words: OnceLock::new() };
+        let part = Part::from(Arc::new(table));
+        for (name, docs) in houses.iter().chain(houses.iter().rev()) {
+            let house = HouseId::new(name).unwrap();
+            let (entries, length) = part.entries(&house).unwrap();
+            let messages = part.messages(&house).unwrap();
+            assert_eq!((messages.len(), entries.len(), length), (docs.len(), docs.len(), docs.len() as u64), "{name}");
+            assert!(docs.iter().all(|doc| messages.contains(*doc) && entries.contains(doc + 1)), "{name}");
+        }
+        assert!(part.messages(&HouseId::new("other").unwrap()).is_none());
+    }
 }

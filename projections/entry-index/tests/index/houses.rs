@@ -100,6 +100,31 @@ async fn the_plan_of_a_question_tells_no_words_of_another_house() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_house_that_is_a_small_part_of_all_finds_its_own_words_and_no_others() {
+    let site = site().await;
+    speak_of_fish(&site).await;
+    let before = |site: &Site| {
+        let ranked = site.ask("h-1", "heron line", &MessageFilter::default(), 9);
+        (ranked.sessions, ranked.verdict, site.find("h-1", "heron", &EntryFilter::default(), 9).entries)
+    };
+    site.follow().await;
+    let alone = before(&site);
+    assert!(!alone.0.is_empty() && alone.2.len() == 1, "{alone:?}");
+    let count = site.index.count(&house("h-1")).unwrap();
+    let many: Vec<String> = (0..300).map(|n| format!("the heron and the line, {n}")).collect();
+    site.say(OTHER, "theirs", &many.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    site.thread("h-2", "t-2", "[]").await;
+    for n in 0..50 {
+        site.chat("t-2", &format!("heron {n}")).await;
+    }
+    site.follow().await;
+    rebuild(&site.log, &Arc::new(EntriesProjector), &site.index, Until::Head, |_| {}).await.unwrap();
+    assert_eq!(before(&site), alone);
+    assert_eq!((site.index.count(&house("h-1")).unwrap(), site.index.count(&house("h-2")).unwrap()), (count, 350));
+    assert_eq!(site.find("h-2", "heron", &EntryFilter::default(), 99).total, 50);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn words_that_another_house_says_often_do_not_crowd_out_fragments_forms_and_hints() {
     let site = site().await;
     site.say(TALK, "mine", &["headerParser reads it", "the gardener gardened", "zebrafish"]).await;
