@@ -6,8 +6,10 @@
 
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
-/// Bytes of a word that are looked at; what differs later only is the same word. Longer ones are hashes and encoded data.
+/// Bytes of a word that stand in its term. Longer ones are hashes and encoded data: the rest of them is told by a digest of the whole.
 const LONGEST: usize = 64;
+/// Digits of it.
+const DIGEST: usize = 8;
 
 /// The characters of scripts without spaces between words, and those whose words grow at their ends.
 #[must_use]
@@ -52,12 +54,12 @@ pub(crate) fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
 }
 
 fn lowered(text: &str) -> String {
-    let mut low = String::with_capacity(text.len());
-    for c in text.chars().flat_map(char::to_lowercase) {
-        if low.len() + c.len_utf8() > LONGEST {
-            break;
-        }
-        low.push(c);
+    let mut low: String = text.chars().flat_map(char::to_lowercase).collect();
+    if low.len() > LONGEST {
+        let digest = blake3::hash(low.as_bytes()).to_hex();
+        low.truncate(low.floor_char_boundary(LONGEST));
+        low.push('…');
+        low.push_str(&digest[..DIGEST]);
     }
     low
 }
@@ -176,9 +178,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_words_are_is_told_by_its_beginning() {
-        let long = "a".repeat(500);
-        assert_eq!(told(&long), ["a".repeat(LONGEST)]);
+    fn what_is_longer_than_words_are_is_told_by_its_beginning_and_is_the_same_only_if_all_of_it_is() {
+        assert_eq!(told(&"a".repeat(LONGEST)), ["a".repeat(LONGEST)]);
+        let (long, longer) = (told(&"a".repeat(499)), told(&"a".repeat(500)));
+        assert_eq!((long.len(), longer.len(), &told(&"A".repeat(499))), (1, 1, &long));
+        assert_ne!(long, longer);
+        for term in [&long[0], &longer[0]] {
+            let digest = term.strip_prefix(&"a".repeat(LONGEST)).and_then(|rest| rest.strip_prefix('…')).unwrap();
+            assert_eq!(digest.len(), DIGEST);
+        }
+        assert!(told(&"ß".repeat(99))[0].starts_with(&"ß".repeat(LONGEST / 2)));
     }
 
     #[test]

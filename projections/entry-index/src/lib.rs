@@ -39,4 +39,4 @@ pub use snippet::{MARKS, beginning, snippet};
 pub use view::Whereabouts;
 
 /// Of the fields and of the analysis; part of the name of a copy.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;

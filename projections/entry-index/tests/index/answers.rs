@@ -156,6 +156,26 @@ async fn what_is_meant_as_typed_is_answered_only_if_it_stands_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_long_hash_is_found_whole_or_by_a_piece_and_one_that_only_begins_like_it_is_not_there() {
+    let site = site().await;
+    let beginning = "0123456789abcdef".repeat(4);
+    let (said, unsaid) = (format!("{beginning}{}", "7".repeat(64)), format!("{beginning}{}", "8".repeat(64)));
+    site.say(TALK, "sums", &[&format!("its sha512 is {said} and it is fine")]).await;
+    site.thread("h-1", "t-1", "[]").await;
+    site.chat("t-1", &format!("{said} it is")).await;
+    site.follow().await;
+    for there in [&said, &said.to_uppercase(), &beginning, "cdef0123456789abcdef"] {
+        let ranked = site.ask("h-1", there, &MessageFilter::default(), 9);
+        assert!(ids(&ranked).contains(&"sums".to_owned()), "{there}: {}", ranked.plan);
+        assert!(matches!(ranked.verdict, Verdict::Answer { .. }), "{there}: {:?}", ranked.verdict);
+        assert_eq!(site.find("h-1", there, &EntryFilter::default(), 9).total, 1, "{there}");
+    }
+    let ranked = site.ask("h-1", &unsaid, &MessageFilter::default(), 9);
+    assert!(matches!(ranked.verdict, Verdict::Never { .. }), "{:?}", ranked.verdict);
+    assert_eq!(site.find("h-1", &unsaid, &EntryFilter::default(), 9).total, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn short_names_are_no_other_language() {
     let site = site().await;
     let said: Vec<String> = (0..1_000).map(|n| format!("the build of it is red for the {n} time and so on")).collect();
