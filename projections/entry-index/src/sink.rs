@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use event_log::Log;
 use events::{HouseId, StreamName, ThreadId};
@@ -21,6 +22,9 @@ use crate::error::IndexError;
 use crate::projection::{Change, Said, Stands};
 use crate::schema::Fields;
 
+/// Whoever comes to feed a little and goes waits so long for merges: what nobody merges makes every question slower.
+const MERGES: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(2);
 /// What a writer holds before it writes a segment.
 const MEMORY: usize = 64 << 20;
 const INDEX: &str = "index";
@@ -252,12 +256,24 @@ impl Open {
         self.mark = mark;
         self.reader.reload()
     }
+
+    /// A commit begins merges, and they end with the writer, whether or not they are done.
+    fn merged(&self) -> Result<(), tantivy::TantivyError> {
+        let (policy, until) = (self.writer.get_merge_policy(), Instant::now() + MERGES);
+        while !policy.compute_merge_candidates(&self.writer.index().searchable_segment_metas()?).is_empty()
+            && Instant::now() < until
+        {
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Open {
     /// A commit takes away what merges have replaced. After the last one nobody would, and it is as much as the index itself.
     fn drop(&mut self) {
         let collect = || {
+            self.merged()?;
             self.reader.reload()?;
             Ok(self.writer.garbage_collect_files().wait()?)
         };

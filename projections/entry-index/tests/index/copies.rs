@@ -47,6 +47,18 @@ async fn a_copy_that_followed_in_small_steps_ranks_and_sums_as_one_built_at_once
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_many_come_to_feed_a_little_of_does_not_stay_in_as_many_pieces() {
+    let site = site().await;
+    for n in 0..40 {
+        speak_of_much(&site, n).await;
+        site.follow().await;
+    }
+    let index = std::fs::read_dir(site.copy().join("index")).unwrap();
+    let pieces = index.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|end| end == "idx")).count();
+    assert!((1..=8).contains(&pieces), "{pieces}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sums_change_with_what_is_indexed() {
     let site = site().await;
     speak_of_much(&site, 0).await;
