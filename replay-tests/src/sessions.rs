@@ -244,9 +244,9 @@ impl Report {
     }
 
     fn searched(&mut self, searched: &search::Searched, model: Option<&str>) -> anyhow::Result<()> {
-        let search::Searched { mode, first, all, said, fragments, absent, .. } = searched;
+        let search::Searched { mode, first, all, said, fragments, names, absent, .. } = searched;
         say(&format!("{mode} search: first {first:.1} ms, then p50 {:.1} ms, p95 {:.1} ms\n", all.p50, all.p95))?;
-        for (kind, times) in [("as said", said), ("fragments", fragments), ("absent", absent)] {
+        for (kind, times) in [("as said", said), ("fragments", fragments), ("names", names), ("absent", absent)] {
             let search::Times { p50, p95, asked, answered } = times;
             say(&format!("  {kind:<11}  p50 {p50:.1} ms, p95 {p95:.1} ms; {answered} of {asked} answered\n"))?;
         }
@@ -254,8 +254,10 @@ impl Report {
         self.limit(mode == expected, format!("the search is by {mode} and not by {expected}"));
         self.limit(all.p50 <= p50, format!("{mode} search: p50 of {:.1} ms is more than {p50}", all.p50));
         self.limit(all.p95 <= p95, format!("{mode} search: p95 of {:.1} ms is more than {p95}", all.p95));
-        let share = said.answered as f64 / said.asked as f64;
-        self.limit(share >= ANSWERED, format!("{mode} search: {} of {} are answered", said.answered, said.asked));
+        for (kind, search::Times { asked, answered, .. }) in [("questions", said), ("names", names)] {
+            let enough = *answered as f64 >= *asked as f64 * ANSWERED;
+            self.limit(enough, format!("{mode} search: {answered} of {asked} {kind} are answered"));
+        }
         self.limit(absent.answered == 0, format!("{mode} search: {} questions about nothing are answered", absent.answered));
         Ok(())
     }

@@ -13,6 +13,9 @@ use replay_tests::soak::http::request;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+#[path = "finding/meaning.rs"]
+mod meaning;
+
 /// An entry can be found so soon after its append.
 const SOON: Duration = Duration::from_secs(1);
 const HOUR_MS: u64 = 3_600_000;
@@ -111,13 +114,13 @@ impl Site {
         if let Some(site) = kept.upgrade() {
             return Ok(Some(site));
         }
-        let site = Arc::new(Self::start()?);
+        let site = Arc::new(Self::start(&[])?);
         *kept = Arc::downgrade(&site);
         Ok(Some(site))
     }
 
-    fn start() -> Result<Self> {
-        let server = ArbeServer::platform(&["--sandbox-provider", "none"])?;
+    fn start(flags: &[&str]) -> Result<Self> {
+        let server = ArbeServer::platform(&[&["--sandbox-provider", "none"], flags].concat())?;
         let url = server.url().to_owned();
         let mut ours = Owner::new(&url, server.data("owner-token")?)?;
         ours.house = text(&ours.get("/api/me")?.json()?["houses"][0]["house_id"])?;
@@ -272,7 +275,9 @@ fn a_house_finds_its_own_words_over_http() -> Result<()> {
         assert_eq!(owner.read(&json!({ "session_id": told.session }))?.json()?["messages"][0]["text"], told.asked);
     }
     let slip = site.theirs.search(&json!({ "query": "zibberquas" }))?.json()?;
-    assert!(slip["hints"][0].as_str().is_some_and(|hint| hint.contains("there is zibberquax")), "{slip}");
+    assert!(slip["hints"].to_string().contains("there is zibberquax"), "{slip}");
+    let entries = site.theirs.get("/api/search?q=zobberquax")?.json()?;
+    assert_eq!(entries["hints"], json!([r#"nobody says "zobberquax"; there is zibberquax"#]), "{entries}");
     site.is_well()
 }
 
@@ -326,6 +331,7 @@ fn a_house_finds_nothing_of_another_over_http() -> Result<()> {
         reply.keeps_quiet(query)?;
         let entries = ours.get(&format!("/api/search?q={}", query.replace(' ', "%20")))?;
         assert_eq!((entries.status, &entries.json()?["total"]), (200, &json!(0)), "{query}: {entries:?}");
+        assert!(entries.text.contains("nobody says") && !entries.text.contains("there is"), "{query}: {entries:?}");
         entries.keeps_quiet(query)?;
     }
     for filter in filters(&THEIRS) {

@@ -141,4 +141,10 @@ impl Library for Shelf {
         let bytes = bytes.map_err(|error| PondError::new(Code::StorageUnavailable, format!("what a file holds: {error}")))?;
         Ok(STANDARD.encode(&bytes))
     }
+
+    async fn blob_bytes(&self, hash: &str) -> Result<u64, PondError> {
+        let bytes = self.log.blob_bytes(hash).await;
+        let bytes = bytes.map_err(|error| PondError::new(Code::StorageUnavailable, format!("what a file holds: {error}")))?;
+        Ok(bytes.div_ceil(3) * 4)
+    }
 }

@@ -180,12 +180,16 @@ fn no_client(client: &str, others: &BTreeSet<&str>) -> String {
 }
 
 /// A client that nobody knows and of which nothing is recorded is a slip, and not one without sessions. Others than ours record theirs, too.
+fn known(client: &str, recorded: &BTreeSet<&str>) -> Result<(), Usage> {
+    if registry::find(client).is_some() || recorded.contains(client) {
+        return Ok(());
+    }
+    Err(Usage(no_client(client, recorded)))
+}
+
 fn chosen(mut sessions: Vec<Session>, which: &Which) -> anyhow::Result<Vec<Session>> {
     if let Some(client) = &which.client {
-        let recorded: BTreeSet<&str> = sessions.iter().map(|session| session.source_agent.as_str()).collect();
-        if registry::find(client).is_none() && !recorded.contains(client.as_str()) {
-            return Err(Usage(no_client(client, &recorded)).into());
-        }
+        known(client, &sessions.iter().map(|session| session.source_agent.as_str()).collect())?;
     }
     sessions.retain(|session| which.wants(session));
     Ok(sessions)

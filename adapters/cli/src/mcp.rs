@@ -15,7 +15,7 @@ use crate::args::Mcp;
 use crate::config::Config;
 use crate::datasets::{self, Shelf};
 use crate::library::{Library, stages};
-use crate::seeker::{self, Seeker};
+use crate::seeker::{self, LATE, Seeker};
 
 /// The door of a server.
 #[derive(Debug, Default)]
@@ -54,7 +54,6 @@ impl Pond for Guest {
 
 /// No call waits longer for what was recorded last: clients give up after a minute.
 const PATIENCE: Duration = Duration::from_secs(20);
-const LATE: &str = "what was recorded last may be missing: it is still being read in; ask again in a while";
 
 /// Whoever may read the files reads one house of them.
 #[derive(Debug)]

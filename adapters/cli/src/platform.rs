@@ -11,15 +11,15 @@ use commands::ports::{Hands, Vault};
 use commands::{Commands, RealSource};
 use entry_index::EntriesProjector;
 use event_log::{Log, Store};
-use events::HouseId;
 use http_api::{App, auth};
-use lance_sessions::{Again, Datasets, SessionsProjector};
+use lance_sessions::SessionsProjector;
 use postgres_rows::RowsProjector;
 use projector::{Copies, Pace, Projector, Runner};
 use queries::Queries;
 use queries::library::Library;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::database::{self, Database};
@@ -72,7 +72,7 @@ impl Platform {
         let datasets = datasets::open_with(config, log, model.as_ref())?;
         let index = seeker::open(config, log)?;
         let entries = Runner::new(log.clone(), Arc::new(EntriesProjector), index.clone(), Pace::default());
-        let seeker = Seeker::new(config, log, index, datasets.clone(), model).following(entries.monitor().watermark());
+        let seeker = Seeker::new(config, log, index, datasets.clone(), model).following(entries.monitor());
         let sessions = Runner::new(log.clone(), Arc::new(SessionsProjector), datasets.clone(), Pace::default());
         let queries = Queries::new(database.rows.clone(), runner.monitor()).beside(vec![sessions.monitor(), entries.monitor()]);
         let library: Arc<dyn Library> = Arc::new(Shelf::new(datasets, log, Some(sessions.monitor().watermark())));
@@ -159,24 +159,20 @@ const EMBED_EVERY: Duration = Duration::from_secs(10);
 /// What was recorded before the model was configured, and what a slow model has not come to yet.
 async fn embed(seeker: Seeker) {
     while seeker.model().is_some() {
-        match seeker.datasets.houses() {
-            Ok(houses) => {
-                for house in houses {
-                    embed_house(&seeker.datasets, &house).await;
-                }
-            }
-            Err(error) => tracing::warn!(%error, "messages could not be embedded; trying again"),
+        let began = Instant::now();
+        let houses = seeker.datasets.houses().unwrap_or_else(|error| {
+            tracing::warn!(%error, "messages could not be embedded; trying again");
+            Vec::new()
+        });
+        let mut left = houses.clone();
+        // Those that were done may have more by then.
+        while !left.is_empty() && began.elapsed() < EMBED_EVERY {
+            left = seeker.datasets.embed_in_turn(left).await;
         }
-        tokio::time::sleep(EMBED_EVERY).await;
-    }
-}
-
-/// What keeps one house from it keeps no other.
-async fn embed_house(datasets: &Datasets, house: &HouseId) {
-    match datasets.embed(house, Again::Missing, |_| {}).await {
-        Ok(done) if done.done > 0 => tracing::info!(%house, messages = done.done, "embedded"),
-        Ok(_) => {}
-        Err(error) => tracing::warn!(%house, %error, "messages could not be embedded; trying again"),
+        seeker.count_vectors(&houses).await;
+        if left.is_empty() {
+            tokio::time::sleep(EMBED_EVERY).await;
+        }
     }
 }
 

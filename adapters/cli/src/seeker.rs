@@ -1,6 +1,6 @@
 //! What search asks: the index for words, the datasets for meaning, the log for what was said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,9 @@ use entry_index::{EntryFilter, EntryIndex, FoundEntries, IndexError, Last, Messa
 use event_log::Log;
 use events::session::{Message, Role, SessionId, Timestamp};
 use events::{Entry, HouseId, StreamName, ThreadId};
-use lance_sessions::{Datasets, F16, Filter, Project, Tuning, VectorSource};
-use projector::Watermark;
+use lance_sessions::{Coverage, Datasets, F16, Filter, Project, Tuning, VectorSource};
+use parking_lot::Mutex;
+use projector::{Monitor, RunState};
 use queries::entries::EntryFinder;
 use queries::library::{Code, Finder, Meaning, Near, Place, PondError, Stats};
 use session_source::{Source, Unfit};
@@ -24,6 +25,10 @@ const INDEX: &str = "index";
 const VECTORS: &str = "vectors";
 /// Sessions of which it is looked at what they are about.
 const ROOTS: usize = 60;
+pub(crate) const LATE: &str = "what was recorded last may be missing: it is still being read in; ask again in a while";
+/// What was said within it need not be found yet.
+const MOMENT_MS: u64 = 1_000;
+const GLANCE: Duration = Duration::from_millis(50);
 /// How long a request waits for what was just written.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -107,7 +112,9 @@ pub(crate) struct Seeker {
     /// Remembers what threads are.
     threads: Arc<Source>,
     /// How far the index is, if somebody in this process knows.
-    watermark: Option<Watermark>,
+    words: Option<Monitor>,
+    /// How much of each house has vectors, as it was last counted.
+    coverage: Arc<Mutex<BTreeMap<HouseId, Coverage>>>,
 }
 
 fn told(error: &IndexError) -> PondError {
@@ -133,15 +140,32 @@ fn unfit(unfit: Unfit) -> PondError {
 impl Seeker {
     pub(crate) fn new(config: &Config, log: &Log, index: EntryIndex, datasets: Datasets, model: Option<Model>) -> Self {
         let threads = Arc::new(Source::new(log.clone()));
-        Self { index, datasets, log: log.clone(), model, tuning: config.tuning, threads, watermark: None }
+        Self { index, datasets, log: log.clone(), model, tuning: config.tuning, threads, words: None, coverage: Arc::default() }
     }
 
-    pub(crate) fn following(self, watermark: Watermark) -> Self {
-        Self { watermark: Some(watermark), ..self }
+    pub(crate) fn following(self, words: Monitor) -> Self {
+        Self { words: Some(words), ..self }
+    }
+
+    /// Counts what has vectors: too slow for every search.
+    pub(crate) async fn count_vectors(&self, houses: &[HouseId]) {
+        let Some(model) = &self.model else { return };
+        for house in houses {
+            match self.datasets.coverage(house, model.model()).await {
+                Ok(coverage) => drop(self.coverage.lock().insert(house.clone(), coverage)),
+                Err(error) => tracing::warn!(%house, %error, "vectors could not be counted"),
+            }
+        }
     }
 
     pub(crate) fn model(&self) -> Option<&Model> {
         self.model.as_ref()
+    }
+
+    /// Those that recorded something in a house.
+    pub(crate) async fn clients(&self, house: &HouseId) -> Result<BTreeSet<String>, PondError> {
+        let house = house.clone();
+        self.look(move |index| index.clients(&house)).await
     }
 
     /// Reads files, away from the threads on which others wait.
@@ -172,7 +196,7 @@ impl Seeker {
 
 /// Those of the nearest messages, each once.
 fn roots(places: &[Option<Whereabouts>]) -> Vec<SessionId> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let roots = places.iter().flatten().filter(|at| seen.insert(at.root.as_str()));
     roots.filter_map(|at| SessionId::new(&at.root).ok()).take(ROOTS).collect()
 }
@@ -227,9 +251,10 @@ impl Finder for Seeker {
         }
         let chance = model.chance().await?;
         // A question without a word that the model knows means nothing to it.
-        let Some(vector) = model.of(query).await? else { return Ok(Some(Meaning { near: Vec::new(), chance })) };
+        let Some(vector) = model.of(query).await? else { return Ok(Some(Meaning { near: Vec::new(), chance, more: false })) };
         let by = as_filter(filter)?;
         let near = self.datasets.nearest(house, &vector, model.model(), &by, most, self.tuning).await.map_err(datasets::told)?;
+        let more = near.len() >= most;
         let (ids, of) = (near.iter().map(|it| it.session_id.to_string()).collect::<Vec<_>>(), house.clone());
         let places = self.look(move |index| index.whereabouts(&of, &ids.iter().map(String::as_str).collect::<Vec<_>>())).await?;
         // What a session is about is a trait of it, like its project, whichever of its messages a filter lets through.
@@ -249,7 +274,7 @@ impl Finder for Seeker {
                 similarity: it.similarity,
             })
         });
-        Ok(Some(Meaning { near: near.collect(), chance }))
+        Ok(Some(Meaning { near: near.collect(), chance, more }))
     }
 
     async fn plan(&self, house: &HouseId, query: &str, filter: &MessageFilter, most: usize) -> Result<Option<String>, PondError> {
@@ -289,6 +314,30 @@ impl Finder for Seeker {
         self.look(move |index| index.newer(&of, &lasts)).await
     }
 
+    /// Whether the index lacks what was said before the last moment.
+    async fn late(&self) -> Option<String> {
+        let words = self.words.as_ref()?;
+        if let RunState::Stopped { .. } = words.status(self.log.position()).state {
+            return Some(
+                "what was recorded since the index stopped cannot be found; its server's log says why it did".to_owned(),
+            );
+        }
+        // Nobody waits long to be told how long the index has been behind.
+        let waits = match tokio::time::timeout(GLANCE, words.waiting_since(&self.log)).await {
+            Ok(Ok(since)) => self.log.now_ms().saturating_sub(since?),
+            Ok(Err(_)) | Err(_) => u64::MAX,
+        };
+        (waits > MOMENT_MS).then(|| LATE.to_owned())
+    }
+
+    fn uncompared(&self, house: &HouseId) -> Option<String> {
+        let Coverage { messages_with_text, other_model, missing, .. } = *self.coverage.lock().get(house)?;
+        let compared = messages_with_text.saturating_sub(missing);
+        let again = if other_model > 0 { "; `arbe sync --only embed --force-embed` does the rest" } else { "" };
+        (compared < messages_with_text)
+            .then(|| format!("{compared} of {messages_with_text} messages were compared by meaning, all by their words{again}"))
+    }
+
     async fn stats(&self, house: &HouseId) -> Result<Stats, PondError> {
         let of = house.clone();
         let searchable_messages = self.look(move |index| index.count(&of)).await?;
@@ -312,7 +361,8 @@ impl Finder for Seeker {
     }
 
     async fn searchable(&self, position: u64) -> Result<(), PondError> {
-        datasets::reached(&self.log, self.watermark.clone(), position, PATIENCE, "the index").await
+        let watermark = self.words.as_ref().map(Monitor::watermark);
+        datasets::reached(&self.log, watermark, position, PATIENCE, "the index").await
     }
 }
 

@@ -78,8 +78,15 @@ fn write_model(directory: &Path, meanings: &[(&str, [f32; 3])]) {
     std::fs::write(directory.join("model.safetensors"), weights).unwrap();
 }
 
-/// In which `the flipped polarity` means `turned sign`, to be entrusted is to be delegated, and a salutation is a hello.
-const MEANINGS: [(&str, [f32; 3]); 10] = [
+/// In which `the flipped polarity` means `turned sign`, to be entrusted is to be delegated, and a salutation is a hello. Of what was never
+/// talked about it knows words, too: they are as near as chance has it.
+const MEANINGS: [(&str, [f32; 3]); 16] = [
+    ("lighthouse", [0.1, 0.1, -1.0]),
+    ("irrigation", [0.1, 0.1, -1.0]),
+    ("bakery", [0.1, 0.1, -1.0]),
+    ("greenhouse", [0.1, 0.1, -1.0]),
+    ("ferry", [0.1, 0.1, -1.0]),
+    ("fahrkartenautomat", [0.1, 0.1, -1.0]),
     ("turned", [1.0, 0.1, 0.0]),
     ("sign", [0.8, 0.0, 0.2]),
     ("flipped", [1.0, 0.1, 0.0]),
@@ -152,6 +159,26 @@ fn an_evaluation_tells_the_mean_over_strata_and_how_long_answers_took() {
 }
 
 #[test]
+fn an_item_that_expects_what_is_not_there_is_named_and_left_out() {
+    let home = Home::synced();
+    let file = home.0.path().join("items.tsv");
+    let there = "k1\tkeyword\tturned the sign around\tcodex:0199e4a5-5b78-78f2-b041-6b876f71fdab\n";
+    let elsewhere = "k2\tkeyword\tturned the sign\tcodex:0199e4a5-5b78-78f2-b041-6b876f71fdab#nowhere pi:nobody\n";
+    let write = |items: &[&str]| std::fs::write(&file, format!("id\tstratum\tquery\tgold\n{}", items.concat())).unwrap();
+    write(&[there, elsewhere]);
+    let scores = home.json(&["eval", file.to_str().unwrap()]);
+    assert_eq!(scores["strata"][0]["items"], 1, "{scores}");
+    let expected = ["message nowhere of 0199e4a5-5b78-78f2-b041-6b876f71fdab", "session nobody"];
+    let lost = json!([{ "id": "k2", "stratum": "keyword", "expected": expected, "counted": false }]);
+    assert_eq!(scores["not_there"], lost);
+    write(&[elsewhere]);
+    let done = home.run(&["eval", file.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!((done.status.code(), done.stdout.len()), (Some(1), 0), "{said}");
+    assert!(said.contains("k2 (keyword) expects what is not there") && said.contains("these 1 items"), "{said}");
+}
+
+#[test]
 fn a_rebuilt_index_finds_the_same_in_the_same_order() {
     let home = Home::synced();
     let before: Vec<_> = queries().iter().map(|query| home.found(query)).collect();
@@ -193,6 +220,10 @@ fn bad_input_is_named_and_explaining_tells_what_was_done() {
     for (args, told) in [
         (&["search", "--limit", "51", "word"][..], "limit is between 1 and 50"),
         (&["search", "--min-score", "2", "word"], "min_score is between 0 and 1"),
+        (
+            &["search", "--client", "nope", "word"],
+            "there is no client \"nope\"; known are arbe, claude-code, codex, opencode, pi",
+        ),
         (&["search", "--since", "2026-02-01", "--until", "2026-01-01", "word"], "since is not before until"),
     ] {
         let done = home.run(args);

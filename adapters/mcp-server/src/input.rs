@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use queries::library::{GetRequest, PROTOCOL_VERSION, PondError, ResponseMode, SearchRequest};
+use queries::library::{Files, GetRequest, PROTOCOL_VERSION, PondError, ResponseMode, SearchRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
@@ -128,6 +128,8 @@ impl TryFrom<GetInput> for GetRequest {
             context_depth: input.context_depth,
             after_id: input.after_id,
             min_position: None,
+            // Nobody reads base64.
+            files: Files::Counted,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Payloads too large for a slot: content-addressed objects, written before the record that names them.
 
 use bytes::Bytes;
+use object_store::ObjectStoreExt;
 use object_store::path::Path;
 use sha2::{Digest as _, Sha256};
 
@@ -8,7 +9,7 @@ use crate::command::{Change, Command, SubmitError};
 use crate::core::{Cached, Core, Damage, FetchError, Value};
 use crate::log::Log;
 use crate::record::{Body, Payload};
-use crate::store::{get_object, put_once};
+use crate::store::{StoreError, get_object, put_once};
 
 pub const INLINE_MAX: usize = 1 << 20;
 
@@ -73,17 +74,34 @@ impl Log {
 
     /// What was stored under a hash, checked.
     pub async fn blob(&self, hash: &str) -> Result<Bytes, FetchError> {
-        let missing = || FetchError::from(Damage { key: format!("blobs/{hash}"), what: "there is no such blob".into() });
-        let bytes = |at: usize| hash.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let sha256: Option<Vec<u8>> = (0..hash.len()).step_by(2).map(bytes).collect();
-        let sha256: [u8; 32] = sha256.and_then(|bytes| bytes.try_into().ok()).ok_or_else(missing)?;
-        let data = get_object(self.core.store.objects.as_ref(), &path(&sha256)).await?.ok_or_else(missing)?;
+        let sha256 = digest(hash).ok_or_else(|| missing(hash))?;
+        let data = get_object(self.core.store.objects.as_ref(), &path(&sha256)).await?.ok_or_else(|| missing(hash))?;
         if Sha256::digest(&data)[..] != sha256[..] {
             let what = "the blob does not match its name".into();
             return Err(Damage { key: path(&sha256).to_string(), what }.into());
         }
         Ok(data)
     }
+
+    /// How many bytes were stored under a hash. None of them is read.
+    pub async fn blob_bytes(&self, hash: &str) -> Result<u64, FetchError> {
+        let key = path(&digest(hash).ok_or_else(|| missing(hash))?);
+        match self.core.store.objects.head(&key).await {
+            Ok(found) => Ok(found.size),
+            Err(object_store::Error::NotFound { .. }) => Err(missing(hash)),
+            Err(error) => Err(StoreError::transient(key, error).into()),
+        }
+    }
+}
+
+fn missing(hash: &str) -> FetchError {
+    Damage { key: format!("blobs/{hash}"), what: "there is no such blob".into() }.into()
+}
+
+fn digest(hash: &str) -> Option<[u8; 32]> {
+    let bytes = |at: usize| hash.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..hash.len()).step_by(2).map(bytes).collect();
+    bytes?.try_into().ok()
 }
 
 fn hex(sha256: &[u8; 32]) -> String {

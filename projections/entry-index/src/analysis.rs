@@ -21,6 +21,16 @@ pub fn is_dense(c: char) -> bool {
         | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF) // Han
 }
 
+fn is_han(c: char) -> bool {
+    matches!(u32::from(c), 0x3005..=0x3007 | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)
+}
+
+/// Whether a word may end between two dense characters. Within a word of Kana or Hangul every pair belongs to it.
+pub(crate) fn may_end_between(one: char, two: char) -> bool {
+    let is_katakana = |c: char| matches!(u32::from(c), 0x30A0..=0x30FF | 0x31F0..=0x31FF | 0xFF66..=0xFF9F);
+    (is_han(one) && is_han(two)) || is_han(one) != is_han(two) || is_katakana(one) != is_katakana(two)
+}
+
 /// Marks above and below letters belong to them.
 fn is_mark(c: char) -> bool {
     matches!(u32::from(c), 0x0300..=0x036F | 0x0591..=0x05C7 | 0x064B..=0x065F | 0x0900..=0x0903 | 0x093A..=0x094F)
@@ -100,6 +110,14 @@ pub(crate) fn terms(run: &Run<'_>, mut each: impl FnMut(String, usize)) {
     for part in parts(word) {
         each(lowered(part), run.at + (part.as_ptr().addr() - run.text.as_ptr().addr()));
     }
+}
+
+pub(crate) fn terms_of(text: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for run in runs(text) {
+        terms(&run, |term, _| all.push(term));
+    }
+    all
 }
 
 /// The analysis as tantivy takes it. Persisted by this name.

@@ -1,5 +1,6 @@
 //! The copies of the index, and reading the one that serves.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,9 +21,10 @@ use crate::projection::{Change, EntriesProjector};
 use crate::question::Question;
 use crate::rank::{self, Asked, Ranked};
 use crate::schema::Fields;
+use crate::silence::Verdict;
 use crate::sink::{self, EntriesSink, MADE};
 use crate::sums;
-use crate::view::{Tables, View, Whereabouts};
+use crate::view::{Sessions, Tables, View, Whereabouts};
 
 /// All copies of the index.
 #[derive(Clone)]
@@ -120,7 +122,13 @@ impl EntryIndex {
         filter: &MessageFilter,
         most: usize,
     ) -> Result<Option<Ranked>, IndexError> {
-        self.look(|view| rank::rank(&Asked { view, house, question, filter }, most))
+        self.look(|view| {
+            let ranked = rank::rank(&Asked { view, house, question, filter }, most)?;
+            Ok(match nobodys(&view.sessions(house), filter) {
+                Some(why) => Ranked { verdict: Verdict::Never { why }, typed: None, ..ranked },
+                None => ranked,
+            })
+        })
     }
 
     /// Which entries of a house's threads fit a question. Reads files: not for a thread that others wait on.
@@ -153,10 +161,30 @@ impl EntryIndex {
         Ok(found?.unwrap_or_else(|| vec![None; ids.len()]))
     }
 
+    /// The clients that recorded something in a house.
+    pub fn clients(&self, house: &HouseId) -> Result<BTreeSet<String>, IndexError> {
+        let found = self.look(|view| Ok(view.sessions(house).clients().map(str::to_owned).collect()));
+        Ok(found?.unwrap_or_default())
+    }
+
     /// Messages of a house that can be found.
     pub fn count(&self, house: &HouseId) -> Result<u64, IndexError> {
         Ok(self.look(|view| Ok(view.sessions(house).messages))?.unwrap_or_default())
     }
+}
+
+/// Anybody may record under a name of theirs, so a client of which there is nothing is a slip, or one that comes later.
+fn nobodys(sessions: &Sessions, filter: &MessageFilter) -> Option<String> {
+    let wanted = filter.source_agent.as_deref()?;
+    if sessions.clients().any(|client| client == wanted) {
+        return None;
+    }
+    let clients: BTreeSet<&str> = sessions.clients().collect();
+    let known = match clients.len() {
+        0 => "nor is any other".to_owned(),
+        _ => format!("there are {}", clients.into_iter().collect::<Vec<_>>().join(", ")),
+    };
+    Some(format!("no session of a client {wanted:?} is recorded; {known}"))
 }
 
 impl Serving {

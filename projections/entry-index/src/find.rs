@@ -1,14 +1,15 @@
 //! Entries of threads by their words and by what they are.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use events::HouseId;
 
 use crate::error::IndexError;
 use crate::filter::{self, EntryFilter};
-use crate::groups::{self, Lot};
-use crate::question::{Question, Shape};
+use crate::groups::{self, Group, Lot};
+use crate::hints;
+use crate::question::Question;
 use crate::view::View;
 
 const K1: f32 = 1.2;
@@ -31,6 +32,10 @@ pub struct FoundEntries {
     pub entries: Vec<EntryFit>,
     /// All that fit, told or not.
     pub total: u64,
+    /// What they were found by, in whatever form.
+    pub heard: BTreeSet<String>,
+    /// Why there are none.
+    pub hints: Vec<String>,
     pub plan: String,
 }
 
@@ -64,13 +69,17 @@ pub(crate) fn find(
         let (times, seqs, table) = &columns[lot];
         best.offer(EntryFit { stream: table.stream(doc), seq: seqs.get_val(doc), score, time: times.get_val(doc) });
     };
-    if question.is_empty() {
+    let mut groups = groups::all(&lots, view.fields.text, question)?;
+    groups::link(&mut groups);
+    if groups.is_empty() {
         newest(&lots, offer)
     } else {
-        scored(view, &lots, question, length, offer)?
+        scored(&lots, &groups, length, offer)
     }
     let total = best.offered;
-    Ok(FoundEntries { entries: best.into_sorted().into_iter().skip(skip).collect(), total, plan })
+    let hints = if total == 0 && !groups.is_empty() { hints::why_none(&lots, view.fields.text, &groups)? } else { Vec::new() };
+    let entries = best.into_sorted().into_iter().skip(skip).collect();
+    Ok(FoundEntries { entries, total, heard: groups::heard(&groups), hints, plan })
 }
 
 /// The first so many of all that are offered, without holding the others.
@@ -133,22 +142,16 @@ fn newest(lots: &[Lot<'_>], mut each: impl FnMut(usize, u32, f32)) {
     }
 }
 
-fn scored(
-    view: &View,
-    lots: &[Lot<'_>],
-    question: &Question,
-    length: u64,
-    mut each: impl FnMut(usize, u32, f32),
-) -> Result<(), IndexError> {
-    let groups = groups::all(lots, view.fields.text, question)?;
+fn scored(lots: &[Lot<'_>], groups: &[Group], length: u64, mut each: impl FnMut(usize, u32, f32)) {
     let documents: u64 = lots.iter().map(|lot| lot.inside.len() as u64).sum();
     let average = (length as f32 / documents.max(1) as f32).max(1.0);
     for (lot, it) in lots.iter().enumerate() {
-        let needed: Vec<_> = groups.iter().filter(|group| group.factor == 1.0 && group.word.shape != Shape::Pair).collect();
-        let pairs: Vec<_> = groups.iter().filter(|group| group.word.shape == Shape::Pair).collect();
-        let Some(fewest) = needed.iter().chain(&pairs).min_by_key(|group| group.hits[lot].len()) else { continue };
+        let needed = groups.iter().filter(|group| group.factor == 1.0);
+        let always = needed.clone().filter(|group| group.between.is_none());
+        let Some(fewest) = always.min_by_key(|group| group.hits[lot].len()) else { continue };
         for (doc, _) in &fewest.hits[lot] {
-            if !needed.iter().chain(&pairs).all(|group| group.in_document(lot as u32, *doc) > 0) {
+            let says = |group: &Group| group.in_document(lot as u32, *doc) > 0;
+            if !needed.clone().all(|group| says(group) || group.is_bridged(|n| says(&groups[n]))) {
                 continue;
             }
             let norm = K1 * (1.0 - B + B * it.norms.fieldnorm(*doc) as f32 / average);
@@ -160,7 +163,6 @@ fn scored(
             each(lot, *doc, score.sum());
         }
     }
-    Ok(())
 }
 
 /// The name of the stream that a document stands in, by its number.

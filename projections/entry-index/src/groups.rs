@@ -7,14 +7,16 @@ use tantivy::postings::Postings;
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocSet, TERMINATED, Term};
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
+use crate::analysis;
 use crate::error::IndexError;
-use crate::question::{Question, Shape, Word};
+use crate::question::{Literal, Question, Shape, Word};
 use crate::vocabulary;
 
 /// Weights are counted in hundredths, so that sums do not depend on their order.
-const WHOLE: u32 = 100;
+pub(crate) const WHOLE: u32 = 100;
 const FRAGMENT: u32 = 80;
 /// One is the other with something behind it.
 const LONGER: u32 = 50;
@@ -90,6 +92,8 @@ pub(crate) struct Group {
     pub hits: Vec<Vec<(u32, u32)>>,
     /// What it is looked for as, and what each of them counts.
     pub forms: Vec<(String, u32)>,
+    /// Of a pair of characters, those before and behind it in the question: who says both says all of it, as words do that stand apart.
+    pub between: Option<[usize; 2]>,
 }
 
 impl Group {
@@ -102,11 +106,26 @@ impl Group {
         self.surely > 0
     }
 
+    /// Whether the pairs beside it are said.
+    pub fn is_bridged(&self, says: impl Fn(usize) -> bool) -> bool {
+        self.between.is_some_and(|[before, behind]| says(before) && says(behind))
+    }
+
     /// How often a document says it, in hundredths.
     pub fn in_document(&self, segment: u32, doc: u32) -> u32 {
         let hits = &self.hits[segment as usize];
         hits.binary_search_by_key(&doc, |hit| hit.0).map_or(0, |at| hits[at].1)
     }
+}
+
+/// Everything that a text may have been found by, for marking it there. A character that was found in pairs is what was asked for, and not
+/// what stands beside it.
+pub(crate) fn heard(groups: &[Group]) -> BTreeSet<String> {
+    let forms = |group: &'_ Group| match group.word.is_character() {
+        true => vec![group.word.term.clone()],
+        false => group.forms.iter().map(|(form, _)| form.clone()).collect(),
+    };
+    groups.iter().flat_map(forms).collect()
 }
 
 pub(crate) fn all(lots: &[Lot<'_>], field: Field, question: &Question) -> Result<Vec<Group>, IndexError> {
@@ -143,6 +162,20 @@ pub(crate) fn all(lots: &[Lot<'_>], field: Field, question: &Question) -> Result
     Ok(groups)
 }
 
+/// Finds for each pair of characters the two that overlap it: in a question without spaces some pairs are an end and a beginning of words.
+/// Those are of two scripts, or of characters that are words themselves.
+pub(crate) fn link(groups: &mut [Group]) {
+    let ends: Vec<Option<(usize, char, char)>> = groups.iter().map(Group::ends).collect();
+    let overlap = |one: usize, two: usize| {
+        let (Some((of, _, last)), Some(Some((chunk, first, _)))) = (ends[one], ends.get(two)) else { return false };
+        of == *chunk && last == *first
+    };
+    for (n, group) in groups.iter_mut().enumerate().skip(1) {
+        let may_end = ends[n].is_some_and(|(_, first, last)| analysis::may_end_between(first, last));
+        group.between = (may_end && overlap(n - 1, n) && overlap(n, n + 1)).then_some([n - 1, n + 1]);
+    }
+}
+
 /// Messages that have all words of a piece that is meant as it is typed are more likely to have the piece. No word of its own: it says
 /// nothing about how much of the question is said.
 pub(crate) fn joined(question: &Question, groups: &[Group]) -> Vec<Group> {
@@ -170,6 +203,13 @@ pub(crate) fn joined(question: &Question, groups: &[Group]) -> Vec<Group> {
     joined
 }
 
+/// Where all words of such a piece are said in one message. One of one word has no group beside that of the word.
+pub(crate) fn of_piece<'a>(groups: &'a [Group], piece: &Literal) -> Option<&'a Group> {
+    let only = |group: &Group| piece.needs.as_slice() == std::slice::from_ref(&group.word.term);
+    let all = groups.iter().filter(|group| group.word.term == piece.stands || only(group));
+    all.max_by(|one, two| one.factor.total_cmp(&two.factor))
+}
+
 fn group(lots: &[Lot<'_>], field: Field, word: Word, factor: f32) -> Result<Group, IndexError> {
     let mut forms = vec![(word.term.clone(), WHOLE)];
     if matches!(word.shape, Shape::Plain | Shape::Capital) && word.is_long() {
@@ -194,7 +234,14 @@ impl Word {
 
 impl Group {
     fn new(word: Word, factor: f32, forms: Vec<(String, u32)>) -> Self {
-        Self { word, factor, frequency: 0, exactly: 0, surely: 0, hits: Vec::new(), forms }
+        Self { word, factor, frequency: 0, exactly: 0, surely: 0, hits: Vec::new(), forms, between: None }
+    }
+
+    /// The piece of the question that a pair of characters stands in, and the two.
+    fn ends(&self) -> Option<(usize, char, char)> {
+        let mut chars = self.word.term.chars();
+        let pair = (self.word.chunk, chars.next()?, chars.next()?);
+        (self.word.shape == Shape::Pair).then_some(pair)
     }
 
     /// A name, or a word that is all of a question, may be a piece of a longer one.

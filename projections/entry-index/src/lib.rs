@@ -11,6 +11,7 @@ mod error;
 mod filter;
 mod find;
 mod groups;
+mod hints;
 mod newer;
 mod projection;
 mod question;

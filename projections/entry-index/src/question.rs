@@ -6,6 +6,8 @@ use crate::analysis::{self, Run};
 
 /// Words of a question that are looked at; a longer one is cut, and says so.
 pub(crate) const MOST_WORDS: usize = 64;
+/// So many words with a capital may be a name of several.
+const TITLE: usize = 3;
 
 /// One word of a question, as it is written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,10 +97,7 @@ fn literal(chunk: &str, number: usize) -> Option<Literal> {
     }
     let last = if path { inner.rsplit(['/', '\\']).next().unwrap_or(inner) } else { inner };
     let stands = named(last);
-    let mut needs = Vec::new();
-    for run in analysis::runs(stands) {
-        analysis::terms(&run, |term, _| needs.push(term));
-    }
+    let needs = analysis::terms_of(stands);
     let plain = |c: char| c.is_alphanumeric() || c == '/';
     let either = path && text.matches('/').count() == 1 && text.chars().all(plain);
     Some(Literal { text: text.to_owned(), chunk: number, either, needs, stands: stands.to_owned() })
@@ -157,7 +156,19 @@ impl Question {
             }
             opens |= chunk.ends_with(['.', '!', '?', ':', '…']);
         }
+        question.forget_title();
         question
+    }
+
+    /// Where nearly every word has a capital it is the style of a title, and names nothing.
+    fn forget_title(&mut self) {
+        let words = self.words.iter().filter(|word| matches!(word.shape, Shape::Plain | Shape::Capital));
+        let capitals = words.clone().filter(|word| word.capital).count();
+        if capitals > TITLE && capitals * 3 >= words.count() * 2 {
+            for word in self.words.iter_mut().filter(|word| word.shape == Shape::Capital) {
+                (word.shape, word.capital) = (Shape::Plain, false);
+            }
+        }
     }
 
     /// Everything that a text may have in common with it, for marking it there.
@@ -172,9 +183,21 @@ impl Question {
     }
 }
 
-/// A colon after a word and more behind it, quoted or bracketed pieces: what is pasted rather than asked.
+/// A colon after a word and more behind it, quoted or bracketed pieces: what is pasted rather than asked. One name by itself between marks
+/// or with them, as in `Vec<u8>`, is neither.
 fn quotes(text: &str) -> bool {
-    text.contains(": ") || text.contains(['`', '[', '{', '<', '=']) || has_quoted(text)
+    let mut marked = text.split_whitespace().filter(|chunk| chunk.contains(['`', '[', '{', '<', '=']));
+    let bracketed = marked.clone().filter(|chunk| chunk.starts_with(['[', '{', '<'])).count();
+    text.contains(": ") || bracketed > 1 || marked.any(|chunk| !is_marked_name(chunk)) || has_quoted(text)
+}
+
+fn is_marked_name(chunk: &str) -> bool {
+    let closed = [('`', '`'), ('[', ']'), ('{', '}'), ('<', '>')];
+    let even = closed.into_iter().all(|(open, close)| match open == close {
+        true => chunk.matches(open).count().is_multiple_of(2),
+        false => chunk.matches(open).count() == chunk.matches(close).count(),
+    });
+    even && !chunk.contains('=')
 }
 
 /// An apostrophe within a word quotes nothing.
@@ -249,7 +272,22 @@ mod tests {
         assert!(!quotes("l'auth ne marche pas"));
         assert!(quotes("cannot open 'x' for writing"));
         assert!(quotes("error: it is gone"));
+        assert!(quotes("[2026-01-01] [ERROR] worker died") && !quotes("the [wick] crate") && !quotes("a Vec<u8> and `keel`"));
         assert!(!Question::new("why does it say error: it is gone?").quotes);
+    }
+
+    #[test]
+    fn a_name_between_marks_quotes_nothing() {
+        assert!(!quotes("decision on retry policy for `uploadBlob` when the network drops"));
+        assert!(!quotes("when did Vec<u8> become a slice [u8]"));
+        assert!(quotes("it printed `cannot find it` again"));
+        assert!(quotes("exit status=3 of the worker"));
+    }
+
+    #[test]
+    fn capitals_of_a_title_name_nothing() {
+        assert!(shapes("Retry Policy For Uploads And Blobs").iter().all(|(_, shape)| *shape == Shape::Plain));
+        assert_eq!(shapes("ask Jenny Morvane Smith about it")[1].1, Shape::Capital);
     }
 
     #[test]

@@ -3,13 +3,16 @@
 //! A message is scored by its words, and so is a session as a whole: what a question asks for is often said over several messages. Both are
 //! counted inside the house and nowhere else. Filters come first: what they leave out is neither scored nor counted for a session.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use events::HouseId;
+use tantivy::columnar::ColumnValues;
 
 use crate::error::IndexError;
 use crate::filter::{self, MessageFilter};
-use crate::groups::{self, Group, Lot};
+use crate::groups::{self, Group, Lot, WHOLE};
 use crate::question::{Literal, Question, Shape, Word};
 use crate::silence::{self, Typed, TypedPlace, Verdict};
 use crate::view::{Sessions, View};
@@ -75,6 +78,8 @@ pub struct Ranked {
     pub sessions: Vec<SessionFit>,
     pub verdict: Verdict,
     pub typed: Option<Typed>,
+    /// What they were found by, in whatever form.
+    pub heard: BTreeSet<String>,
     /// What was asked of the index, for those who want to know.
     pub plan: String,
 }
@@ -97,7 +102,7 @@ impl Scale {
     }
 
     fn weight(&self, hundredths: u32, length: u64) -> f32 {
-        let times = hundredths as f32 / 100.0;
+        let times = hundredths as f32 / WHOLE as f32;
         times / (times + K1 * (1.0 - B + B * length as f32 / self.average))
     }
 }
@@ -119,12 +124,14 @@ pub(crate) fn rank(asked: &Asked<'_>, most: usize) -> Result<Ranked, IndexError>
     groups.extend(groups::joined(asked.question, &groups));
     let common = |group: &Group| sessions.messages >= FEW_MESSAGES && group.frequency as f64 > sessions.messages as f64 * COMMON;
     let plan = format!("{plan}{}", told(&groups, &sessions));
+    let heard = groups::heard(&groups);
     if groups.iter().any(|group| group.is_known() && !common(group)) {
         groups.retain(|group| !common(group));
     }
+    groups::link(&mut groups);
     // Who says the same short words speaks the same language, and not of the same.
     let weight = |group: &Group| if strange && is_short(group) { SHORT_WEIGHS } else { 1.0 };
-    let (mut scored, said) = score(asked.view, &lots, &numbers, &groups, weight, &sessions);
+    let (mut scored, said) = score(asked.view, &lots, &numbers, &groups, weight, &sessions)?;
     scored.truncate(most);
     let rarities = rarities(&groups, &sessions);
     let fits: Vec<SessionFit> = scored
@@ -142,7 +149,7 @@ pub(crate) fn rank(asked: &Asked<'_>, most: usize) -> Result<Ranked, IndexError>
         }
         None => None,
     };
-    Ok(Ranked { sessions: fits, verdict, typed, plan })
+    Ok(Ranked { sessions: fits, verdict, typed, heard, plan })
 }
 
 /// Where the words of one of the pieces are said in one message, if that is not too many messages to look at.
@@ -156,11 +163,7 @@ fn places(
     let segments: Vec<_> = view.segments().collect();
     let mut docs = BTreeSet::new();
     for piece in pieces {
-        // A piece of one word has no group beside that of the word.
-        let joined = groups
-            .iter()
-            .filter(|group| group.word.term == piece.stands || piece.needs.as_slice() == std::slice::from_ref(&group.word.term));
-        let Some(joined) = joined.max_by(|one, two| one.factor.total_cmp(&two.factor)) else { return Ok(None) };
+        let Some(joined) = groups::of_piece(groups, piece) else { return Ok(None) };
         for (lot, hits) in joined.hits.iter().enumerate() {
             docs.extend(hits.iter().map(|(doc, _)| (lot, *doc)));
         }
@@ -244,7 +247,7 @@ fn score(
     groups: &[Group],
     weight: impl Fn(&Group) -> f32,
     sessions: &Sessions,
-) -> (Vec<Found>, Said) {
+) -> Result<(Vec<Found>, Said), IndexError> {
     let messages = Scale::new(sessions.messages, sessions.length);
     let wholes = Scale::new(sessions.roots, sessions.length);
     let tables: Vec<_> = view.segments().map(|(_, _, table)| table).collect();
@@ -290,19 +293,39 @@ fn score(
         }
         said.push(in_session);
     }
+    let columns = columns(view, numbers)?;
+    // How segments are laid out changes with merges: it must not tell which of two comes first.
+    let place = |lot: u32, doc: u32| {
+        let (times, seqs) = &columns[lot as usize];
+        let stream = tables[numbers[lot as usize] as usize].stream(doc);
+        (Reverse(times.get_val(doc)), stream, Reverse(seqs.get_val(doc)))
+    };
     for (lot, doc) in touched {
         let score = of_message[lot as usize][doc as usize];
         if let Some(at) = root(lot as usize, doc).and_then(|root| found[root as usize].as_mut()) {
-            keep(&mut at.messages, (lot, doc, score));
+            keep(&mut at.messages, (lot, doc, score), place);
         }
     }
-    (combined(found), said)
+    Ok((combined(found), said))
 }
 
-/// The few best messages, whichever comes first.
-fn keep(messages: &mut Vec<(u32, u32, f32)>, new: (u32, u32, f32)) {
-    let better =
-        |one: &(u32, u32, f32), two: &(u32, u32, f32)| one.2 > two.2 || (one.2 == two.2 && (one.0, one.1) < (two.0, two.1));
+type Columns = (Arc<dyn ColumnValues<i64>>, Arc<dyn ColumnValues<u64>>);
+
+/// When each message was said, and where in its stream.
+fn columns(view: &View, numbers: &[u32]) -> Result<Vec<Columns>, IndexError> {
+    let segments: Vec<_> = view.segments().collect();
+    let of = |number: &u32| {
+        let fast = segments[*number as usize].1.fast_fields();
+        Ok((fast.i64("time")?.first_or_default_col(0), fast.u64("seq")?.first_or_default_col(0)))
+    };
+    numbers.iter().map(of).collect()
+}
+
+/// The few best messages, whichever comes first; of the same the newest.
+fn keep<P: Ord>(messages: &mut Vec<(u32, u32, f32)>, new: (u32, u32, f32), place: impl Fn(u32, u32) -> P) {
+    let better = |one: &(u32, u32, f32), two: &(u32, u32, f32)| {
+        one.2 > two.2 || (one.2 == two.2 && place(one.0, one.1) < place(two.0, two.1))
+    };
     let at = messages.iter().position(|known| better(&new, known)).unwrap_or(messages.len());
     if at < MATCHES {
         messages.insert(at, new);
@@ -348,10 +371,11 @@ fn session_fit(
         let place = sessions.place(table.stream(doc))?;
         let note = sessions.all[place as usize].note.as_ref()?;
         let (mut covers, mut firmly) = (0.0, 0.0);
-        for (n, group) in groups.iter().enumerate().filter(|(_, group)| group.is_known()) {
-            let hundredths = group.in_document(lot, doc);
+        let says = |n: usize| groups[n].in_document(lot, doc);
+        for (n, group) in groups.iter().enumerate() {
+            let hundredths = if group.is_bridged(|n| says(n) > 0) { WHOLE } else { says(n) };
             covers += if hundredths > 0 { rarities[n] } else { 0.0 };
-            firmly += rarities[n] * hundredths.min(100) as f32 / 100.0;
+            firmly += rarities[n] * hundredths.min(WHOLE) as f32 / WHOLE as f32;
         }
         let fast = segment.fast_fields();
         let seq = fast.u64("seq").ok()?.first(doc)?;
@@ -359,8 +383,9 @@ fn session_fit(
         let [covers, firmly] = [covers, firmly].map(|sum| sum / whole.max(f32::MIN_POSITIVE));
         matches.push(Fit { stream: note.stream.clone(), seq, session_id: note.id.clone(), score, time, covers, firmly });
     }
-    let covers = said.iter().zip(rarities).filter(|(said, _)| said.contains_key(&found.place)).map(|(_, rarity)| rarity);
-    let covers: f32 = covers.sum();
+    let says = |n: usize| said[n].contains_key(&found.place);
+    let covers = groups.iter().zip(rarities).enumerate().filter(|(n, (group, _))| says(*n) || group.is_bridged(says));
+    let covers: f32 = covers.map(|(_, (_, rarity))| rarity).sum();
     let note = root.note.as_ref()?;
     let last_at = root.last.max(matches.iter().map(|fit| fit.time).max().unwrap_or(i64::MIN));
     Some(SessionFit {

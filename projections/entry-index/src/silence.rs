@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use tantivy::schema::Field;
 
+use crate::analysis;
 use crate::error::IndexError;
 use crate::groups::{self, Group, Lot};
 use crate::question::{self, Literal, Question, Shape};
@@ -43,6 +44,11 @@ const NEARLY_ALL: f32 = 0.7;
 const ALL_BUT_UNSAID: f32 = 0.75;
 /// A question in another language is answered by the names in it.
 const BY_NAMES: f32 = 0.6;
+
+/// More messages than talk of one file.
+const OF_MANY: u64 = 10;
+/// Of a path that is found without its first directory: directories behind that.
+const LONG_PATH: usize = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -108,7 +114,8 @@ impl<'a> Evidence<'a> {
     /// The words themselves, and those of them that nobody says.
     fn words(&self) -> (Vec<&Group>, Vec<&Group>) {
         let own: Vec<&Group> = self.own().map(|(_, group)| group).collect();
-        let unsaid = own.iter().filter(|group| !group.is_said()).copied().collect();
+        let said = |group: &Group| group.is_said() || group.is_bridged(|n| self.groups[n].is_said());
+        let unsaid = own.iter().filter(|group| !said(group)).copied().collect();
         (own, unsaid)
     }
 
@@ -139,12 +146,26 @@ impl<'a> Evidence<'a> {
         Ok(if near.is_empty() { said } else { format!("{said}; there is {}", near.join(", ")) })
     }
 
+    /// Whether it is a path with a directory that nobody writes and a name that many files have: `crates/wick/src/lib.rs`. Where a path
+    /// begins at a root, its first directories are those of somebody's machine; a long one may begin where everybody works.
+    fn is_elsewhere(&self, literal: &Literal) -> bool {
+        let signs = ['/', '\\'];
+        let Some((first, rest)) = literal.text.split_once(signs) else { return false };
+        let relative = !literal.text.starts_with(['/', '\\', '~', '.']);
+        let begins = if rest.matches(signs).count() >= LONG_PATH { analysis::terms_of(first) } else { Vec::new() };
+        // What nearly everybody says has no group any more.
+        let many = || groups::of_piece(self.groups, literal).is_none_or(|group| group.frequency > OF_MANY);
+        let of_it = |group: &&Group| group.word.chunk == literal.chunk && group.factor == 1.0;
+        let unsaid = |group: &Group| !group.is_said() && !begins.contains(&group.word.term);
+        relative && !literal.either && self.groups.iter().filter(of_it).any(unsaid) && many()
+    }
+
     /// Paths, flags and dotted names all of whose words are said, and one of them seldom enough to tell something.
     fn said_literals(&self) -> Vec<&'a Literal> {
         let group = |need: &String| self.groups.iter().find(|group| group.word.term == *need);
         let said = |literal: &&Literal| {
             let needed: Vec<&Group> = literal.needs.iter().filter_map(group).collect();
-            !needed.is_empty() && needed.iter().all(|group| group.is_said())
+            !needed.is_empty() && needed.iter().all(|group| group.is_said()) && !self.is_elsewhere(literal)
         };
         self.question.literals.iter().filter(said).collect()
     }
@@ -169,8 +190,9 @@ impl<'a> Evidence<'a> {
             if said.iter().any(|literal| literal.chunk == group.word.chunk) {
                 return false;
             }
-            let literal =
-                self.question.literals.iter().any(|it| it.chunk == group.word.chunk && it.needs.contains(&group.word.term));
+            let own = |it: &&Literal| it.chunk == group.word.chunk;
+            let needed = |it: &Literal| it.needs.contains(&group.word.term) || self.is_elsewhere(it);
+            let literal = self.question.literals.iter().filter(own).any(needed);
             match group.word.shape {
                 Shape::Name => literal || !sentence || !question::is_slight(&group.word.term),
                 Shape::Capital => home,

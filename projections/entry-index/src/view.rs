@@ -209,6 +209,11 @@ impl Sessions {
         })
     }
 
+    /// Of each session; those of one client tell it again.
+    pub fn clients(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().filter_map(|session| session.note.as_ref()).map(|note| note.source_agent.as_str())
+    }
+
     /// The stream of a session.
     pub fn streams(&self, id: &str) -> Option<u64> {
         self.ids.get(id).copied()

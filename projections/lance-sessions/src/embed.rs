@@ -87,7 +87,18 @@ struct Work<'a> {
 impl Datasets {
     /// Makes the vectors that are missing, and then what is due of their index, which is so as well if the feeder wrote them. Others
     /// may read and write meanwhile; begun again after it was interrupted, it goes on with what is left.
-    pub async fn embed(&self, house: &HouseId, again: Again, mut progress: impl FnMut(Step)) -> Result<Embedded, EmbedError> {
+    pub async fn embed(&self, house: &HouseId, again: Again, progress: impl FnMut(Step)) -> Result<Embedded, EmbedError> {
+        self.embed_some(house, again, u64::MAX, progress).await
+    }
+
+    /// The same, but no further text is begun with after so many, because others wait. If fewer are done, there were no more.
+    pub async fn embed_some(
+        &self,
+        house: &HouseId,
+        again: Again,
+        most: u64,
+        mut progress: impl FnMut(Step),
+    ) -> Result<Embedded, EmbedError> {
         let source = self.caches.making.source.clone().ok_or(EmbedError::NoModel)?;
         let mut embedded = Embedded::default();
         // Messages come while others are embedded.
@@ -97,9 +108,13 @@ impl Datasets {
             let before = embedded.done;
             let groups = work.prepare(&mut embedded).await?;
             for fragments in groups {
-                while work.step(&fragments, &mut embedded).await? {
+                while embedded.done < most && work.step(&fragments, &mut embedded).await? {
                     progress(Step::Made(embedded));
                 }
+            }
+            if embedded.done >= most {
+                progress(Step::Made(embedded));
+                return Ok(embedded);
             }
             let serves = self.serving()?.is_some_and(|it| it.directory() == work.substrate.directory());
             if embedded.done == before && serves {

@@ -23,6 +23,7 @@ mod schema;
 mod sink;
 mod substrate;
 mod sums;
+mod turns;
 mod vectors;
 
 pub use copies::{CopyInfo, Datasets, Hold};

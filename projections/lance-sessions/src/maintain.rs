@@ -56,8 +56,6 @@ const READ_AHEAD: u64 = 64 << 20;
 const LACKING: u64 = 1_024;
 /// One row in so many that it may lack all the same, where whoever embeds looks every few seconds.
 const LACKING_ONE_IN: u64 = 64;
-/// Of an index of vectors, as many as the specification says.
-const ROWS_OF_A_PART: usize = 4_096;
 /// For each number of a vector; what is found by them is compared exactly.
 const BITS: u8 = 3;
 /// Vectors that do not come out even are not indexed.
@@ -199,7 +197,7 @@ async fn keep_up(substrate: &Substrate, mut dataset: Dataset, table: Table, why:
         if is_scattered(&dataset, if indexed && !everything { SCATTERED_AGAIN } else { SCATTERED }) {
             make_one(&mut dataset, TOGETHER).await.map_err(fault)?;
         }
-        index_vectors(&mut dataset).await.map_err(fault)?;
+        index_vectors(&mut dataset, substrate.making().rows_of_a_part).await.map_err(fault)?;
     }
     if dataset.version_id() != before {
         files::sync_all(substrate.directory()).await?;
@@ -309,12 +307,12 @@ async fn count_vectors(messages: &Dataset) -> Result<usize, lance::Error> {
 }
 
 /// Takes a while; it is folded like the others.
-async fn index_vectors(messages: &mut Dataset) -> Result<(), lance::Error> {
+async fn index_vectors(messages: &mut Dataset, rows_of_a_part: u64) -> Result<(), lance::Error> {
     let name = index_name(VECTOR);
     if segments(messages).await?.contains_key(&name) {
         return Ok(());
     }
-    let parts = (count_vectors(messages).await? / ROWS_OF_A_PART).max(1);
+    let parts = (count_vectors(messages).await? as u64 / rows_of_a_part).max(1) as usize;
     let params = VectorIndexParams::ivf_rq(parts, BITS, "cosine".try_into()?);
     messages.create_index(&[VECTOR], IndexType::Vector, Some(name), &params, true).await?;
     Ok(())

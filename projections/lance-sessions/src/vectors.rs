@@ -2,6 +2,7 @@
 //! when somebody had a model.
 
 use std::fmt::Debug;
+use std::num::NonZero;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, FixedSizeListArray, Float16Array, StringBuilder};
@@ -23,6 +24,8 @@ pub(crate) const VECTOR: &str = "vector";
 pub(crate) const MODEL: &str = "embedding_model";
 /// Below it every vector is looked at, above it there is an index.
 const ACTIVATION: u64 = 100_000;
+/// Of an index, as many as the specification says.
+const ROWS_OF_A_PART: u64 = 4_096;
 
 /// A number of a vector: half of a float, `half::f16`.
 pub type F16 = <Float16Type as ArrowPrimitiveType>::Native;
@@ -47,16 +50,17 @@ pub trait VectorSource: Send + Sync + Debug {
     fn is_quick(&self) -> bool;
 }
 
-/// What makes vectors in this process, and from how many on they are indexed.
+/// What makes vectors in this process, and how they are indexed.
 #[derive(Clone, Debug)]
 pub(crate) struct Making {
     pub source: Option<Arc<dyn VectorSource>>,
     pub indexed_from: u64,
+    pub rows_of_a_part: u64,
 }
 
 impl Default for Making {
     fn default() -> Self {
-        Self { source: None, indexed_from: ACTIVATION }
+        Self { source: None, indexed_from: ACTIVATION, rows_of_a_part: ROWS_OF_A_PART }
     }
 }
 
@@ -81,6 +85,13 @@ impl Datasets {
     #[must_use]
     pub fn with_vectors_indexed_from(mut self, vectors: u64) -> Self {
         self.caches.making.indexed_from = vectors;
+        self
+    }
+
+    /// An index of them has a part for so many. Before the first use.
+    #[must_use]
+    pub fn with_vectors_of_a_part(mut self, vectors: NonZero<u64>) -> Self {
+        self.caches.making.rows_of_a_part = vectors.get();
         self
     }
 }

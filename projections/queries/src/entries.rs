@@ -64,6 +64,9 @@ pub struct EntryHits {
     /// Go on with this as `offset`, if there are more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
+    /// Why there is nothing, and what of the question was not looked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -91,16 +94,19 @@ pub async fn find(finder: &dyn EntryFinder, house: &HouseId, query: EntryQuery) 
         return Err(PondError::invalid(format!("offset and limit reach beyond {DEEPEST} entries: ask more precisely")));
     }
     let question = Question::new(&text);
-    let none = EntryHits { entries: Vec::new(), total: 0, next_offset: None };
+    let none = |why: &str| EntryHits { entries: Vec::new(), total: 0, next_offset: None, hints: vec![why.to_owned()] };
     // Signs alone are no words, and are nowhere.
     if question.is_empty() && !text.trim().is_empty() {
-        return Ok(none);
+        return Ok(none("there is no word in the question"));
     }
     let terms = question.terms();
     // One word stands as it was typed wherever it is, and what comes after those that are looked at is in its order already.
     let looks = terms.len() > 1 && skip < LOOKED_AT;
     let (from, to) = if looks { (0, LOOKED_AT.max(skip + most)) } else { (skip, skip + most) };
-    let Some(found) = finder.entries(house, &question, &filter, from, to - from).await? else { return Ok(none) };
+    let Some(found) = finder.entries(house, &question, &filter, from, to - from).await? else {
+        return Ok(none("nothing is indexed yet"));
+    };
+    let terms: BTreeSet<&str> = terms.into_iter().chain(found.heard.iter().map(String::as_str)).collect();
     let mut places: Vec<Placed> = found.entries.into_iter().map(|fit| Placed { fit, read: None }).collect();
     if looks {
         let looked_at = places.len().min(LOOKED_AT);
@@ -115,7 +121,11 @@ pub async fn find(finder: &dyn EntryFinder, house: &HouseId, query: EntryQuery) 
         entries.extend(read.map(|(thread_id, entry)| hit(&fit, thread_id, entry, &terms)));
     }
     let more = (next as u64) < found.total && next < DEEPEST;
-    Ok(EntryHits { entries, total: found.total, next_offset: more.then_some(next as u64) })
+    let mut hints = found.hints;
+    if question.left_out > 0 {
+        hints.push(format!("{} words of the question were left out: it has too many", question.left_out));
+    }
+    Ok(EntryHits { entries, total: found.total, next_offset: more.then_some(next as u64), hints })
 }
 
 /// What was found, and the entry once it was looked at; within, `None` where it cannot be found any more.
@@ -185,14 +195,17 @@ mod tests {
         async fn entries(
             &self,
             _: &HouseId,
-            _: &Question,
+            question: &Question,
             _: &EntryFilter,
             skip: usize,
             most: usize,
         ) -> Result<Option<FoundEntries>, PondError> {
             let fit = |at: usize| EntryFit { stream: 1, seq: at as u64, score: 1.0 / (at + 1) as f32, time: 0 };
             let entries = (0..self.said.len()).map(fit).skip(skip).take(most).collect();
-            Ok(Some(FoundEntries { entries, total: self.said.len() as u64, plan: String::new() }))
+            let none = self.said.is_empty() && !question.is_empty();
+            let hints = none.then(|| "nobody says it".to_owned()).into_iter().collect();
+            let total = self.said.len() as u64;
+            Ok(Some(FoundEntries { entries, total, heard: BTreeSet::new(), hints, plan: String::new() }))
         }
 
         async fn entry(&self, _: &HouseId, _: u64, seq: u64) -> Result<Option<(ThreadId, Entry)>, PondError> {
@@ -262,6 +275,21 @@ mod tests {
         let typed = (0..30).filter(|n| n % 2 == 1);
         let expected: Vec<u64> = typed.chain((0..30).filter(|n| n % 2 == 0)).chain(30..130).collect();
         assert_eq!(all, expected);
+    }
+
+    #[tokio::test]
+    async fn why_there_is_nothing_is_told_and_what_was_not_looked_for() {
+        let hints = async |board: &Board, text: &str| {
+            let query = EntryQuery { text: text.into(), filter: EntryFilter::default(), skip: 0, most: 9 };
+            find(board, &HouseId::new("h-1").unwrap(), query).await.unwrap().hints
+        };
+        let (some, none) = (board(["src"]), Board::default());
+        assert_eq!(hints(&some, "src").await, Vec::<String>::new());
+        assert_eq!(hints(&none, "src").await, ["nobody says it"]);
+        assert_eq!(hints(&none, "").await, Vec::<String>::new(), "there is nothing at all");
+        assert_eq!(hints(&some, "?!").await, ["there is no word in the question"]);
+        let many: Vec<String> = (0..80).map(|n| format!("w{n}")).collect();
+        assert_eq!(hints(&some, &many.join(" ")).await, ["16 words of the question were left out: it has too many"]);
     }
 
     #[tokio::test]

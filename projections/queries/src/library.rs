@@ -7,6 +7,7 @@ use events::{HouseId, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod candidate;
 mod error;
 mod find;
 mod fuse;
@@ -89,6 +90,9 @@ pub trait Library: Send + Sync + std::fmt::Debug {
 
     /// What a file holds that is kept beside the rows, as base64.
     async fn blob(&self, hash: &str) -> Result<String, PondError>;
+
+    /// How many bytes of base64 that would be. Nothing of the file is read.
+    async fn blob_bytes(&self, hash: &str) -> Result<u64, PondError>;
 }
 
 /// Before the hash of what a file holds, where it is kept beside the session. Nobody else may name it: hashes are not secrets of a house.
@@ -122,6 +126,18 @@ pub struct GetRequest {
     /// Waits until everything up to this position of the log can be seen, as what was just ingested.
     #[serde(default)]
     pub min_position: Option<u64>,
+    /// Of whoever asks in this process, and no field of the wire.
+    #[serde(skip)]
+    pub files: Files,
+}
+
+/// How files are told whose contents are kept beside the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Files {
+    #[default]
+    Whole,
+    /// By their bytes alone, as `data_bytes` in the place of `data`.
+    Counted,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -85,6 +85,13 @@ impl ArbeServer {
     pub fn restart_with(&mut self, flags: &[&str]) -> Result<()> {
         self.flags = flags.iter().map(|flag| flag.to_string()).collect();
         self.restart()
+    }
+
+    /// `arbe` on what the server has, for what is not asked over HTTP.
+    pub fn beside(&self, args: &[&str]) -> Result<Output> {
+        let mut command = bare()?;
+        command.args(["--store", &self.store, "--data-dir"]).arg(self.data_dir()).args(args).env("HOME", self.directory.path());
+        Ok(command.output()?)
     }
 
     pub fn stop(&mut self) -> Result<ExitStatus> {

@@ -13,7 +13,7 @@ use super::words::Words;
 use crate::servers::ArbeServer;
 
 const QUESTIONS: u64 = 450;
-const MIX: [Kind; 6] = [Kind::Said, Kind::Said, Kind::Fragment, Kind::Said, Kind::Said, Kind::Absent];
+const MIX: [Kind; 6] = [Kind::Said, Kind::Said, Kind::Fragment, Kind::Name, Kind::Said, Kind::Absent];
 /// Questions of a few words, and of many.
 const LENGTHS: [usize; 4] = [1, 2, 4, 12];
 const NEW_PROCESSES: usize = 11;
@@ -29,6 +29,8 @@ enum Kind {
     Said,
     /// A piece of a word, plain or as camelCase.
     Fragment,
+    /// A dotted name, as somebody wrote it.
+    Name,
     /// Words that are nowhere, alone or beside some that are.
     Absent,
 }
@@ -50,6 +52,7 @@ pub(super) struct Searched {
     pub(super) all: Times,
     pub(super) said: Times,
     pub(super) fragments: Times,
+    pub(super) names: Times,
     pub(super) absent: Times,
     /// Questions that were answered.
     pub(super) answered: Vec<String>,
@@ -69,6 +72,7 @@ impl Kind {
         match self {
             Self::Said => some(&words, number, LENGTHS[number as usize % LENGTHS.len()]),
             Self::Fragment => fragment(&words, number),
+            Self::Name => name(&words, number),
             Self::Absent => absent(&words, number),
         }
     }
@@ -92,7 +96,14 @@ fn fragment(words: &[&str], number: u64) -> String {
     piece
 }
 
+fn name(words: &[&str], number: u64) -> String {
+    let joined = words.iter().find(|word| word.contains('.'));
+    joined.map_or_else(|| some(words, number, 2), |name| (*name).to_owned())
+}
+
+/// A name that is there as it is typed may be answered whatever stands beside it.
 fn absent(words: &[&str], number: u64) -> String {
+    let words: Vec<&str> = words.iter().copied().filter(|word| !word.contains('.')).collect();
     let mut draw = Words::new(number);
     let mut strange = || -> String { (0..3).map(|_| STRANGE[draw.below(STRANGE.len() as u64) as usize]).collect() };
     let (word, mut next) = (strange(), strange());
@@ -100,7 +111,7 @@ fn absent(words: &[&str], number: u64) -> String {
     match number / MIX.len() as u64 % 3 {
         0 => word,
         1 => format!("{word}{next}"),
-        _ => format!("{} {word}{next}", some(words, number, 2)),
+        _ => format!("{} {word}{next}", some(&words, number, 2)),
     }
 }
 
@@ -137,6 +148,7 @@ pub(super) async fn ask(server: &ArbeServer, sessions: u64) -> anyhow::Result<Se
         all: Times::of(warm.iter())?,
         said: of(Kind::Said)?,
         fragments: of(Kind::Fragment)?,
+        names: of(Kind::Name)?,
         absent: of(Kind::Absent)?,
         answered: all.iter().filter(|it| it.answered).map(|it| it.question.clone()).collect(),
     })

@@ -34,13 +34,17 @@ impl Words {
         format!("{}-{}-4{}-8{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
     }
 
-    /// About `count` words, with a line's end here and there.
+    /// About `count` words, with a line's end here and there, and a dotted name.
     pub(crate) fn text(&mut self, count: u64) -> String {
         let count = count / 2 + self.below(count) + 1;
         let mut text = String::new();
         for at in 0..count {
             if at > 0 {
-                text.push(if self.below(14) == 0 { '\n' } else { ' ' });
+                text.push(match self.below(42) {
+                    0..3 => '\n',
+                    3 => '.',
+                    _ => ' ',
+                });
             }
             self.word(&mut text);
         }

@@ -158,3 +158,15 @@ async fn a_renewed_lifetime_is_known_to_the_next_server() {
     world.pass(11_000);
     assert_eq!(next.stream_names("").len(), 0);
 }
+
+#[tokio::test]
+async fn the_size_of_what_is_kept_beside_the_streams_is_told_without_reading_it() {
+    let log = Log::open(memory(4, 64), Options { keep: false, ..Options::default() }).await.unwrap();
+    let hash = log.put_blob("kept".into()).await.unwrap();
+    assert_eq!((log.blob_bytes(&hash).await.unwrap(), log.blob(&hash).await.unwrap().len()), (4, 4));
+    let (missing, odd, no_hash) = ("0".repeat(64), &hash[..63], "../../streams");
+    for hash in [missing.as_str(), odd, no_hash, "", "é"] {
+        let refused = log.blob_bytes(hash).await.unwrap_err().to_string();
+        assert!(refused.contains("there is no such blob"), "{hash}: {refused}");
+    }
+}

@@ -151,7 +151,7 @@ pub(crate) struct Search {
     /// Only this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// Only sessions of this client; threads are of `arbe`
+    /// Only sessions of this client; threads are of `arbe`. One that nobody knows is a usage error
     #[arg(long, value_name = "CLIENT")]
     pub(crate) client: Option<String>,
     /// Only what a user or an assistant said

@@ -20,9 +20,11 @@ use crate::{datasets, output, seeker};
 mod intervals;
 mod items;
 mod score;
+mod there;
 
 use items::Item;
 use score::{Row, Score};
+use there::{Lost, There};
 
 /// Sessions that are looked at.
 const DEPTH: u32 = 20;
@@ -62,6 +64,11 @@ struct Bench<'a> {
 pub(super) async fn eval(args: Eval, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let items = items::read(&args)?;
     let library = Library::open(config, args.house.as_deref()).await?;
+    let (items, lost) = There::read(&library, &items).await?.part(items);
+    if let Err(nothing) = there::tell(&items, &lost) {
+        library.close().await;
+        return Err(nothing);
+    }
     let (seeker, late) = searching::seeker(&library, config).await?;
     if let Some(why) = late {
         bail!("the index is behind the log: {why:#}");
@@ -86,7 +93,7 @@ pub(super) async fn eval(args: Eval, config: &Config, json: bool) -> anyhow::Res
     }
     library.close().await;
     if !runs.is_empty() {
-        tell(&mut runs, json)?;
+        tell(&mut runs, &lost, json)?;
     }
     refused.map_or(Ok(ExitCode::SUCCESS), |refused| Err(refused.into()))
 }
@@ -194,7 +201,7 @@ impl Run {
     }
 }
 
-fn tell(runs: &mut [Run], json: bool) -> anyhow::Result<()> {
+fn tell(runs: &mut [Run], lost: &[Lost], json: bool) -> anyhow::Result<()> {
     let (mut strata, mut means, mut table, mut times) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for run in runs {
         let rows = run.rows();
@@ -205,7 +212,8 @@ fn tell(runs: &mut [Run], json: bool) -> anyhow::Result<()> {
         times.extend(run.latency());
     }
     if json {
-        return output::print_json(&serde_json::json!({ "strata": strata, "means": means, "latency": times }));
+        let told = serde_json::json!({ "strata": strata, "means": means, "latency": times, "not_there": lost });
+        return output::print_json(&told);
     }
     output::print(output::table(&score::HEAD, &table))?;
     for time in times {

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use event_log::StoreUrl;
-use events::HouseId;
-use lance_sessions::{Datasets, Health};
-use queries::library::{self, Code, GetRequest, GetResponse, MessageView, PROTOCOL_VERSION, PondError};
+use lance_sessions::Health;
+use queries::library::{self, Code, Files, GetRequest, GetResponse, MessageView, PROTOCOL_VERSION, PondError};
 use serde::Serialize;
 
 use super::{Library, stages};
@@ -14,6 +13,7 @@ use crate::args::{Get, LibraryStatus};
 use crate::config::Config;
 use crate::datasets::{self, Shelf};
 use crate::output::{self, NotFound, Usage};
+use crate::seeker;
 
 pub(super) async fn get(args: Get, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let usage = |error: events::InvalidId| Usage(error.to_string());
@@ -26,6 +26,7 @@ pub(super) async fn get(args: Get, config: &Config, json: bool) -> anyhow::Resul
         context_depth: args.context,
         after_id: args.after,
         min_position: None,
+        files: Files::Whole,
     };
     let library = Library::open(config, args.house.as_deref()).await?;
     let shelf = Shelf::new(datasets::open(config, &library.log)?, &library.log, None);
@@ -123,7 +124,7 @@ pub(super) async fn status(args: LibraryStatus, config: &Config, json: bool) -> 
             output::note("the datasets are behind the log: little news waits for more, and is fetched when somebody reads");
         }
     }
-    let counted = count(&datasets, &library.house).await;
+    let counted = count(&library, config).await;
     library.close().await;
     let (health, clients) = counted?;
     if json {
@@ -145,8 +146,17 @@ pub(super) async fn status(args: LibraryStatus, config: &Config, json: bool) -> 
 
 type Counted = (BTreeMap<&'static str, Health>, BTreeMap<String, u64>);
 
-async fn count(datasets: &Datasets, house: &HouseId) -> anyhow::Result<Counted> {
-    Ok((datasets.health(house).await?, datasets.clients(house).await?))
+/// What has a vector is asked of the configured model. Without it there is more to be told than how it fails.
+async fn count(library: &Library, config: &Config) -> anyhow::Result<Counted> {
+    let model = match seeker::model(config).await {
+        Ok(model) => model,
+        Err(why) => {
+            output::note(format_args!("the model cannot be used, so vectors of every model are counted: {why:#}"));
+            None
+        }
+    };
+    let datasets = datasets::open_with(config, &library.log, model.as_ref())?;
+    Ok((datasets.health(&library.house).await?, datasets.clients(&library.house).await?))
 }
 
 /// Zero where the log is not on local files: nobody has counted.

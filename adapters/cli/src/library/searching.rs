@@ -55,6 +55,13 @@ pub(super) async fn search(args: Search, config: &Config, json: bool) -> anyhow:
     let (library, embedder) = tokio::try_join!(Library::open(config, args.house.as_deref()), seeker::embedder(config))?;
     let (seeker, late) = seeker_with(&library, config, seeker::kept(embedder, config)?).await?;
     let refused = |error| reading::refused(error, late.as_ref());
+    // What is not indexed yet may be of anybody.
+    if let (Some(client), None) = (&request.source_agent, &late)
+        && let Err(unknown) = known(&seeker, &library, client).await
+    {
+        library.close().await;
+        return Err(unknown);
+    }
     let code = if args.explain {
         let explained = library::explain(&seeker, &library.house, request).await;
         library.close().await;
@@ -83,6 +90,12 @@ pub(super) async fn search(args: Search, config: &Config, json: bool) -> anyhow:
     Ok(code)
 }
 
+async fn known(seeker: &Seeker, library: &Library, client: &str) -> anyhow::Result<()> {
+    let recorded = seeker.clients(&library.house).await.map_err(|error| reading::refused(error, None))?;
+    let recorded = recorded.iter().map(String::as_str).chain([codecs::thread::ORIGIN]).collect();
+    Ok(super::known(client, &recorded)?)
+}
+
 /// For people: what was said where, the best first.
 fn told(found: &SearchResponse) -> String {
     let mut text = String::new();
@@ -100,7 +113,9 @@ fn told(found: &SearchResponse) -> String {
             output::clean(&session.project)
         ));
         for hit in &session.matches {
-            text.push_str(&format!("      {}  {}  {}\n", hit.timestamp, hit.role.as_str(), hit.message_id));
+            // One that it spawned said it, and `arbe get` finds it there.
+            let elsewhere = hit.session_id.as_ref().map(|session| format!("  in {session}")).unwrap_or_default();
+            text.push_str(&format!("      {}  {}  {}{elsewhere}\n", hit.timestamp, hit.role.as_str(), hit.message_id));
             for line in hit.snippet.as_ref().unwrap_or(&hit.text).lines().filter(|line| !line.trim().is_empty()).take(6) {
                 text.push_str(&format!("          {}\n", output::clean(line)));
             }
@@ -161,6 +176,7 @@ pub(super) async fn find(args: Find, config: &Config, json: bool) -> anyhow::Res
         output::print_json(&found)?;
     } else {
         output::print(found.entries.iter().map(line).collect::<String>())?;
+        found.hints.iter().for_each(|hint| output::note(hint));
         if let Some(next) = found.next_offset {
             output::note(format_args!("{} of {}; go on with --offset {next}", next, found.total));
         }
@@ -171,4 +187,42 @@ pub(super) async fn find(args: Find, config: &Config, json: bool) -> anyhow::Res
 fn line(hit: &EntryHit) -> String {
     let said = hit.snippet.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("{}/{}  {}  {}\n", hit.thread_id, hit.seq, hit.kind, output::clean(&said))
+}
+
+#[cfg(test)]
+mod tests {
+    use events::session::{MessageId, Role, SessionId, Timestamp};
+    use queries::library::{Hit, Mode, SessionHit};
+
+    use super::*;
+
+    #[test]
+    fn a_match_in_a_session_that_another_spawned_is_told_with_its_session() {
+        let moment = Timestamp::from_millis(0).unwrap();
+        let hit = |message: &str, session: Option<&str>| Hit {
+            message_id: MessageId::new(message).unwrap(),
+            session_id: session.map(|id| SessionId::new(id).unwrap()),
+            role: Role::User,
+            timestamp: moment,
+            score: 1.0,
+            text: "kestrels hover".into(),
+            text_bytes: None,
+            snippet: None,
+            parts_summary: None,
+        };
+        let session = SessionHit {
+            session_id: SessionId::new("root").unwrap(),
+            source_agent: "pi".into(),
+            project: "/p".into(),
+            created_at: moment,
+            score: 1.0,
+            matches: vec![hit("m1", None), hit("m2", Some("child"))],
+            newer_messages: 0,
+            last_message_at: moment,
+        };
+        let text = told(&SearchResponse { sessions: vec![session], mode: Mode::Keyword, hints: Vec::new() });
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("  user  ")).collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].ends_with("  user  m1") && lines[1].ends_with("  user  m2  in child"), "{text}");
+    }
 }

@@ -24,8 +24,8 @@ impl Library {
         let kinds = self.kinds().await?;
         let (session, messages) = self.told(&id, &kinds).await?;
         let (mut known, mut children, mut at) = (vec![id], Vec::new(), 0);
-        let all = self.threads().await?;
-        while at < known.len() && !alone {
+        let all = if alone { Vec::new() } else { self.threads().await? };
+        while at < known.len() {
             let parent = known[at].clone();
             for child in all.iter().filter(|it| it.parent_thread_id.as_ref() == Some(&parent)) {
                 if !known.contains(&child.thread_id) {

@@ -42,8 +42,13 @@ pub(super) fn fitting(room: usize, render: impl Fn(usize) -> String) -> String {
     }
 }
 
+/// Whatever some reader takes for the end of a line.
+pub(super) fn ends_line(c: char) -> bool {
+    matches!(c, '\n'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
 pub(super) fn quote(out: &mut String, text: &str) {
-    for line in text.lines() {
+    for line in text.lines().flat_map(|line| line.split(ends_line)) {
         let _ = writeln!(out, "  {line}");
     }
 }
@@ -85,7 +90,7 @@ pub(super) fn word(text: &str) -> Cow<'_, str> {
     if dots.is_empty() && !text.is_empty() && text.chars().all(plain) {
         return text.into();
     }
-    let short = short.replace(char::is_control, " ").replace('"', "\\\"");
+    let short = short.replace(|c: char| c.is_control() || ends_line(c), " ").replace('"', "\\\"");
     format!("\"{short}{dots}\"").into()
 }
 

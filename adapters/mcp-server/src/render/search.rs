@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use queries::library::{Hit, Mode, SearchResponse, SessionHit};
 
-use super::page::{Page, asked, count, parts, quote, quote_around, word};
+use super::page::{Page, asked, count, ends_line, parts, quote, quote_around, word};
 
 /// Bytes of an answer: about 6,000 tokens.
 pub(crate) const LIMIT: usize = 24 << 10;
@@ -57,7 +57,7 @@ fn told(response: &SearchResponse, query: &str, most: usize) -> (String, usize) 
 
 fn hints(out: &mut String, response: &SearchResponse) {
     for hint in response.hints.iter().take(HINTS) {
-        let _ = writeln!(out, "hint: {}", &hint[..hint.floor_char_boundary(500)].replace('\n', " "));
+        let _ = writeln!(out, "hint: {}", &hint[..hint.floor_char_boundary(500)].replace(ends_line, " "));
     }
 }
 

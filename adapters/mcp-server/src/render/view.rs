@@ -97,6 +97,7 @@ fn pieces(view: &MessageView) -> Vec<Piece> {
             let value = text(name).unwrap_or_else(|| json.get().to_owned());
             match (kind.as_str(), name.as_str()) {
                 ("file", "data") => piece.data = Some(value.len()),
+                ("file", "data_bytes") => piece.data = value.parse().ok(),
                 (_, "text") => piece.body.push_str(&value),
                 (_, name) => {
                     let _ = writeln!(piece.body, "{name}: {value}");

@@ -131,3 +131,21 @@ async fn filters_follow_a_thread_that_is_tagged_anew_or_changes_its_status() {
     assert_eq!((tagged("green"), stands("closed")), (2, 2), "what is said later stands in it too");
     site.assert_verified().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_which_nothing_is_recorded_is_named_with_those_that_there_are() {
+    let site = site().await;
+    site.say(TALK, "mine", &[LOUD]).await;
+    site.say(Talk { agent: "codex", ..TALK }, "other", &[QUIET]).await;
+    site.say(Talk { house: "h-2", agent: "opencode", ..TALK }, "theirs", &[LOUD]).await;
+    site.follow().await;
+    let ask = |agent: &str| {
+        site.ask("h-1", "walrus", &MessageFilter { source_agent: Some(agent.into()), ..MessageFilter::default() }, 9)
+    };
+    assert_eq!(ids(&ask("pi")), ["mine"]);
+    for nobody in ["nope", "opencode"] {
+        let Verdict::Never { why } = ask(nobody).verdict else { panic!("{nobody}") };
+        assert_eq!(why, format!("no session of a client {nobody:?} is recorded; there are codex, pi"));
+    }
+    assert_eq!(site.index.clients(&house("h-1")).unwrap(), ["codex".to_owned(), "pi".to_owned()].into());
+}

@@ -6,5 +6,7 @@ mod answers;
 mod copies;
 mod damage;
 mod filters;
+mod hints;
 mod houses;
 mod site;
+mod words;

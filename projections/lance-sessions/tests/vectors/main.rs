@@ -4,7 +4,9 @@
 
 mod about;
 mod indexed;
+mod parts;
 mod site;
+mod turns;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -161,6 +161,11 @@ impl Site {
         Self { datasets: self.datasets.clone().with_vectors_indexed_from(vectors), ..self }
     }
 
+    /// The same with so many vectors to a part of an index.
+    pub fn in_parts_of(self, vectors: u64) -> Self {
+        Self { datasets: self.datasets.clone().with_vectors_of_a_part(vectors.try_into().unwrap()), ..self }
+    }
+
     pub async fn embed(&self, again: Again) -> Result<Embedded, EmbedError> {
         self.datasets.embed(&house(), again, |_| {}).await
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use entry_index::{Last, SessionFit, Verdict};
-use events::session::Message;
+use entry_index::Verdict;
 
+use super::candidate::{Candidate, MATCHES};
 use super::search::{Arms, Meaning, Place};
 
 /// What meaning weighs beside words that say all that was asked.
@@ -48,92 +48,6 @@ impl Near {
     }
 }
 
-/// A session that may answer.
-#[derive(Clone, Debug)]
-pub(super) struct Candidate {
-    pub session_id: String,
-    pub source_agent: String,
-    pub project: String,
-    pub created_at: i64,
-    pub last_at: i64,
-    pub places: Vec<Place>,
-    /// Whose each place is.
-    pub sessions: Vec<String>,
-    /// Of each place.
-    pub scores: Vec<f64>,
-    pub score: f64,
-    pub keyword: Option<f64>,
-    pub vector: Option<f64>,
-    /// Of its nearest message, as it is, and of all that was asked in it.
-    pub similarity: Option<f64>,
-    pub about: Option<f64>,
-    pub phrase: f64,
-    pub said: Vec<Option<Message>>,
-    pub fit: Option<SessionFit>,
-}
-
-/// Messages of one session that are told.
-const MATCHES: usize = 3;
-
-impl Candidate {
-    pub fn of_place(&self, place: &Place) -> Option<&str> {
-        self.places.iter().position(|it| it == place).map(|at| self.sessions[at].as_str())
-    }
-
-    /// The latest of what is told of it.
-    pub fn last(&self) -> Option<Last> {
-        let said = self.places.iter().zip(&self.said).filter_map(|(place, said)| Some((said.as_ref()?.timestamp, place)));
-        let (time, place) = said.max_by_key(|(time, place)| (*time, place.seq))?;
-        Some(Last { root: self.session_id.clone(), stream: place.stream.clone(), seq: place.seq, time: time.micros() })
-    }
-
-    /// Something stands there as it was typed: it is told first, and the session is among those that are looked at.
-    pub fn stands_at(&mut self, place: &Place, session: &str, said: Option<Message>, least: f64) {
-        self.keyword = Some(self.keyword.unwrap_or_default().max(least));
-        if let Some(known) = self.places.iter().position(|it| it == place) {
-            self.places.remove(known);
-            self.sessions.remove(known);
-            self.scores.remove(known);
-        }
-        self.places.insert(0, place.clone());
-        self.sessions.insert(0, session.to_owned());
-        self.scores.insert(0, 1.0);
-        self.places.truncate(MATCHES);
-        self.sessions.truncate(MATCHES);
-        self.scores.truncate(MATCHES);
-        self.said = vec![said];
-    }
-
-    fn near(near: &Near) -> Self {
-        Self {
-            session_id: near.root.clone(),
-            source_agent: near.root_agent.clone(),
-            project: near.root_project.clone(),
-            created_at: near.created_at,
-            last_at: near.last_at,
-            places: Vec::new(),
-            sessions: Vec::new(),
-            scores: Vec::new(),
-            score: 0.0,
-            keyword: None,
-            vector: None,
-            similarity: None,
-            about: None,
-            phrase: 0.0,
-            said: Vec::new(),
-            fit: None,
-        }
-    }
-
-    fn add(&mut self, near: &Near, score: f64) {
-        if self.places.len() < MATCHES && !self.places.contains(&near.place) {
-            self.places.push(near.place.clone());
-            self.sessions.push(near.session_id.clone());
-            self.scores.push(score);
-        }
-    }
-}
-
 /// The nearest message of each session, and how near the session is: between 0 and 1.
 fn normalized(near: &[Near]) -> Vec<(usize, f64)> {
     let mut seen = BTreeSet::new();
@@ -163,7 +77,7 @@ fn weights(verdict: &Verdict, arms: Arms, near: &[Near]) -> (f64, f64) {
 
 /// The candidates of both arms. A question that names what was never said has none.
 pub(super) fn fuse(verdict: &Verdict, said: Vec<Candidate>, meaning: Meaning, arms: Arms) -> Vec<Candidate> {
-    let Meaning { mut near, chance } = meaning;
+    let Meaning { mut near, chance, .. } = meaning;
     match verdict {
         // By itself this arm knows no words, and always answers.
         _ if arms == Arms::Meaning => {}
@@ -227,9 +141,9 @@ pub(super) fn settle(candidates: &mut [Candidate], verdict: &Verdict) {
 }
 
 fn keep_nearest(candidates: &mut [Candidate], trust: f64) {
-    let covers = |it: &Candidate| it.fit.as_ref().map(|fit| fit.covers);
-    let most = candidates.iter().filter_map(covers).fold(0.0, f32::max);
-    let by_words = candidates.iter().filter_map(covers).filter(|it| *it >= most * ABOUT_AS_MUCH).count();
+    let covers = candidates.iter().filter_map(|it| it.covers);
+    let most = covers.clone().fold(0.0, f32::max);
+    let by_words = covers.filter(|it| *it >= most * ABOUT_AS_MUCH).count();
     let fewest = NEAREST * trust + NEAREST_UNTRUSTED * (1.0 - trust);
     // A little doubt is enough to give them the places that words do not fill.
     let doubt = ((1.0 - trust) * 4.0).min(1.0);
@@ -251,10 +165,21 @@ fn bring(candidates: &mut [Candidate], nearest: usize, first: usize) {
     order(candidates);
 }
 
-/// The first of them, and the nearest among these.
-pub(super) fn keep_first(candidates: &mut Vec<Candidate>, first: usize) {
+/// The first of them, and the nearest among these. The others are handed back, in order.
+pub(super) fn keep_first(candidates: &mut Vec<Candidate>, first: usize) -> Vec<Candidate> {
     bring(candidates, PAGE, first);
-    candidates.truncate(first);
+    candidates.split_off(first.min(candidates.len()))
+}
+
+/// Puts those that nobody looked at behind the last that somebody did: how many are asked for does not change who comes first.
+pub(super) fn put_behind(candidates: &mut Vec<Candidate>, mut others: Vec<Candidate>) {
+    if let (Some(last), Some(next)) = (candidates.last(), others.first())
+        && next.score > last.score
+    {
+        let scale = last.score / next.score;
+        others.iter_mut().for_each(|it| it.score *= scale);
+    }
+    candidates.append(&mut others);
 }
 
 fn order(candidates: &mut [Candidate]) {
@@ -295,6 +220,11 @@ mod tests {
         keep_nearest(&mut near, 1.0);
         let ids: Vec<_> = near.iter().skip(7).take(4).map(|it| it.session_id.as_str()).collect();
         assert_eq!(ids, ["s07", "s09", "s15", "s08"], "who is near and on the page stays there");
+        let mut all: Vec<_> = (0..20).map(|at| candidate(at, 1.0 - at as f64 / 20.0, None)).collect();
+        let others = keep_first(&mut all, 5);
+        all.iter_mut().for_each(|it| it.score /= 2.0);
+        put_behind(&mut all, others);
+        assert!(all.len() == 20 && all.windows(2).all(|pair| pair[0].score >= pair[1].score));
         let mut few: Vec<_> = (0..3).map(|at| candidate(at, 0.5, Some(0.1))).collect();
         keep_nearest(&mut few, 0.5);
         assert_eq!(few.len(), 3);

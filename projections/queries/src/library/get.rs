@@ -6,12 +6,12 @@ use events::session::{MessageId, Session, SessionId};
 use events::{HouseId, Json};
 
 use super::{
-    BLOB, GetRequest, GetResponse, Library, MessagePage, MessageView, PartSummary, PondError, ResponseMode, SessionPage,
+    BLOB, Files, GetRequest, GetResponse, Library, MessagePage, MessageView, PartSummary, PondError, ResponseMode, SessionPage,
     StoredMessage, StoredPart, Which,
 };
 
 /// Bytes of a page, unless its first message is larger.
-const PAGE: usize = 128 << 10;
+const PAGE: u64 = 128 << 10;
 /// Messages that are looked up together.
 const TOGETHER: u64 = 32;
 const DEPTH: u32 = 2;
@@ -32,14 +32,15 @@ pub async fn get(library: &dyn Library, house: &HouseId, request: GetRequest) ->
         }
         (Some(session), None) => {
             let mode = request.response_mode.unwrap_or_default();
-            let page = session_page(library, house, &session, mode, request.after_id.as_deref());
+            let page = session_page(library, house, &session, mode, request.files, request.after_id.as_deref());
             Ok(GetResponse::Session(page.await?))
         }
         (_, Some(_)) if request.response_mode.is_some() => {
             Err(PondError::invalid("response_mode is for sessions; a message is always told with its parts"))
         }
         (session, Some(message)) => {
-            let page = message_page(library, house, session.as_ref(), &message, depth, request.after_id.as_deref());
+            let after = request.after_id.as_deref();
+            let page = message_page(library, house, session.as_ref(), &message, depth, request.files, after);
             Ok(GetResponse::Message(Box::new(page.await?)))
         }
         (None, None) => Err(PondError::invalid("session_id or message_id says what to get")),
@@ -56,6 +57,7 @@ async fn session_page(
     house: &HouseId,
     id: &SessionId,
     mode: ResponseMode,
+    files: Files,
     after: Option<&str>,
 ) -> Result<SessionPage, PondError> {
     let session = found(library, house, id).await?;
@@ -71,10 +73,15 @@ async fn session_page(
         for message in some {
             let (seq, mut parts) = (message.seq, parts.remove(&message.id).unwrap_or_default());
             if mode == ResponseMode::Verbatim {
-                load(library, &mut parts).await?;
+                let beside = beside(library, &parts).await?;
+                if bytes + beside > PAGE && !messages.is_empty() {
+                    break 'page;
+                }
+                load(library, &mut parts, files).await?;
+                bytes += if files == Files::Counted { beside } else { 0 };
             }
             let view = view(message, parts, mode);
-            bytes += size(&view);
+            bytes += size(&view) as u64;
             if bytes > PAGE && !messages.is_empty() {
                 break 'page;
             }
@@ -114,6 +121,7 @@ async fn message_page(
     session: Option<&SessionId>,
     id: &MessageId,
     depth: u32,
+    files: Files,
     after: Option<&str>,
 ) -> Result<MessagePage, PondError> {
     let mut found_messages = library.message(house, id, session).await?;
@@ -137,7 +145,7 @@ async fn message_page(
     )?;
     let all = before.iter().chain([&target]).chain(&following);
     let mut parts = parts_of(library, house, &session_id, all).await?;
-    let mut own = parts.remove(id).unwrap_or_default();
+    let own = parts.remove(id).unwrap_or_default();
     let mut context = |messages: Vec<StoredMessage>| -> Vec<MessageView> {
         let view = |message: StoredMessage| {
             let parts = parts.remove(&message.id).unwrap_or_default();
@@ -146,26 +154,42 @@ async fn message_page(
         messages.into_iter().map(view).collect()
     };
     let (before, after_it) = (context(before), context(following));
-    load(library, &mut own).await?;
-    let (parts, remaining) = cut(own, after)?;
+    let (mut parts, remaining) = cut(library, own, after).await?;
+    load(library, &mut parts, files).await?;
     let target = view(target, parts, ResponseMode::Verbatim);
     Ok(MessagePage { session, before, target, target_parts_remaining: remaining, after: after_it })
 }
 
-/// Files whose contents are kept beside the rows get them.
-async fn load(library: &dyn Library, parts: &mut [StoredPart]) -> Result<(), PondError> {
+/// The hash of what a file holds, where it is kept beside the rows.
+fn blob(part: &StoredPart) -> Option<&str> {
+    let (name, url) = part.data.as_ref()?;
+    if *name == "url" { url.strip_prefix(BLOB) } else { None }
+}
+
+/// Bytes of the contents of files that are kept beside the rows.
+async fn beside(library: &dyn Library, parts: &[StoredPart]) -> Result<u64, PondError> {
+    let mut bytes = 0;
+    for hash in parts.iter().filter_map(blob) {
+        bytes += library.blob_bytes(hash).await?;
+    }
+    Ok(bytes)
+}
+
+/// Files whose contents are kept beside the rows get them, or their number of bytes.
+async fn load(library: &dyn Library, parts: &mut [StoredPart], files: Files) -> Result<(), PondError> {
     for part in parts {
-        if let Some(("url", url)) = &part.data
-            && let Some(hash) = url.strip_prefix(BLOB)
-        {
-            part.data = Some(("data", library.blob(hash).await?));
-        }
+        let Some(hash) = blob(part) else { continue };
+        let data = match files {
+            Files::Whole => ("data", library.blob(hash).await?),
+            Files::Counted => ("data_bytes", library.blob_bytes(hash).await?.to_string()),
+        };
+        part.data = Some(data);
     }
     Ok(())
 }
 
 /// The parts of one page, and how many are left.
-fn cut(all: Vec<StoredPart>, after: Option<&str>) -> Result<(Vec<StoredPart>, u64), PondError> {
+async fn cut(library: &dyn Library, all: Vec<StoredPart>, after: Option<&str>) -> Result<(Vec<StoredPart>, u64), PondError> {
     let skip = match after {
         None => 0,
         Some(after) => {
@@ -176,7 +200,7 @@ fn cut(all: Vec<StoredPart>, after: Option<&str>) -> Result<(Vec<StoredPart>, u6
     let total = all.len();
     let (mut page, mut bytes) = (Vec::new(), 0);
     for part in all.into_iter().skip(skip) {
-        bytes += weight(&part);
+        bytes += weight(&part) as u64 + beside(library, std::slice::from_ref(&part)).await?;
         if bytes > PAGE && !page.is_empty() {
             break;
         }

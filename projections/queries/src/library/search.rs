@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use entry_index::{Last, MessageFilter, Question, Ranked, SessionFit, Typed, Verdict, beginning, snippet};
+use entry_index::{Last, MessageFilter, Question, Ranked, Typed, Verdict, beginning, snippet};
 use events::HouseId;
 use events::session::{BodyRef, Data, Message, PartRef, Role, SessionId, Timestamp};
 use session_source::search_text;
 
+use super::candidate::{Candidate, Match, Said};
 use super::find::{Hit, LONGEST, MOST_SESSIONS, Mode, SESSIONS, SearchRequest, SearchResponse, SessionHit, Stats};
-use super::fuse::{self, Candidate, Near};
+use super::fuse::{self, Near};
 use super::{PartSummary, PondError};
 use crate::phrase::Phrase;
 
@@ -16,7 +17,10 @@ use crate::phrase::Phrase;
 const POOL: usize = 50;
 /// Messages that the vector retriever proposes: several may be of one session.
 const POOL_OF_MESSAGES: usize = 200;
-/// Sessions of which the best message is looked at before the last order is made, if no more are asked for.
+/// Where they are of fewer sessions than these, so many are looked at.
+const FEWEST_SESSIONS: usize = 10;
+const MOST_MESSAGES: usize = 600;
+/// Sessions of which the best message is looked at before the last order is made.
 const LOOKED_AT: usize = 20;
 /// Messages that are read at a time to see whether something stands in one of them.
 const READ_TOGETHER: usize = 25;
@@ -55,6 +59,12 @@ pub trait Finder: Send + Sync + std::fmt::Debug {
     /// How many messages of each session, and of those that it spawned, come after one of them.
     async fn newer(&self, house: &HouseId, lasts: Vec<Last>) -> Result<Vec<u64>, PondError>;
 
+    /// Whether what was recorded last cannot be found yet, in words.
+    async fn late(&self) -> Option<String>;
+
+    /// Which messages are not compared by meaning, in words, where that is known.
+    fn uncompared(&self, house: &HouseId) -> Option<String>;
+
     /// How much there is to be found.
     async fn stats(&self, house: &HouseId) -> Result<Stats, PondError>;
 
@@ -69,6 +79,8 @@ pub struct Meaning {
     pub near: Vec<Near>,
     /// The similarity that texts of one trade have by chance, under the model.
     pub chance: f32,
+    /// Whether there are others behind them.
+    pub more: bool,
 }
 
 /// A message by where it stands in the log.
@@ -126,24 +138,31 @@ pub async fn search_by(
     arms: Arms,
 ) -> Result<SearchResponse, PondError> {
     let (asked, limit) = Asked::new(request)?;
-    let mut outcome = asked.run(finder, house, arms, limit).await?;
-    outcome.candidates.retain(|it| asked.min_score.is_none_or(|min| it.score >= min));
+    let mut outcome = asked.run(finder, house, arms).await?;
+    asked.keep(&mut outcome);
     outcome.candidates.truncate(limit);
     read(finder, &mut outcome.candidates, usize::MAX).await?;
     let told: Vec<(&Candidate, Last)> = outcome.candidates.iter().filter_map(|it| Some((it, it.last()?))).collect();
     let newer = finder.newer(house, told.iter().map(|(_, last)| last.clone()).collect()).await?;
+    let mut terms = asked.question.terms();
+    terms.extend(outcome.heard.iter().map(String::as_str));
     let mut sessions = Vec::new();
     for ((candidate, _), newer) in told.into_iter().zip(newer) {
-        sessions.extend(asked.hit(candidate, newer)?);
+        sessions.extend(asked.hit(candidate, newer, &terms)?);
     }
-    let hints = asked.hints(&outcome, &sessions);
+    let mut hints: Vec<String> = outcome.late.take().into_iter().collect();
+    if outcome.mode == Mode::Hybrid {
+        hints.extend(finder.uncompared(house));
+    }
+    hints.extend(asked.hints(&outcome, &sessions));
     Ok(SearchResponse { sessions, mode: outcome.mode, hints })
 }
 
 /// What a search did, instead of what it found.
 pub async fn explain(finder: &dyn Finder, house: &HouseId, request: SearchRequest) -> Result<Explained, PondError> {
     let (asked, limit) = Asked::new(request)?;
-    let outcome = asked.run(finder, house, Arms::Both, limit).await?;
+    let mut outcome = asked.run(finder, house, Arms::Both).await?;
+    asked.keep(&mut outcome);
     let told = |it: &Candidate| Attribution {
         session_id: it.session_id.clone(),
         score: it.score,
@@ -151,7 +170,7 @@ pub async fn explain(finder: &dyn Finder, house: &HouseId, request: SearchReques
         vector: it.vector,
         similarity: it.similarity,
         about: it.about,
-        covers: it.fit.as_ref().map(|fit| f64::from(fit.covers)),
+        covers: it.covers.map(f64::from),
         phrase: it.phrase,
     };
     Ok(Explained {
@@ -177,8 +196,12 @@ struct Asked {
 
 struct Outcome {
     mode: Mode,
+    /// What may be missing, before it was looked.
+    late: Option<String>,
     verdict: Verdict,
     candidates: Vec<Candidate>,
+    /// What words found them by.
+    heard: BTreeSet<String>,
     keyword_plan: String,
     /// Why meaning was not compared, though it could have been.
     unmeant: Option<String>,
@@ -216,14 +239,15 @@ impl Asked {
         Ok((Self { query: request.query, question, phrase, filter, min_score, min_position }, limit as usize))
     }
 
-    async fn run(&self, finder: &dyn Finder, house: &HouseId, arms: Arms, most: usize) -> Result<Outcome, PondError> {
+    async fn run(&self, finder: &dyn Finder, house: &HouseId, arms: Arms) -> Result<Outcome, PondError> {
         if let Some(position) = self.min_position {
             finder.searchable(position).await?;
         }
+        let late = finder.late().await;
         let meaning = async {
             match arms {
                 Arms::Words => Ok(None),
-                Arms::Both | Arms::Meaning => finder.meaning(house, &self.query, &self.filter, POOL_OF_MESSAGES).await,
+                Arms::Both | Arms::Meaning => self.meaning(finder, house).await,
             }
         };
         let (words, meaning) = tokio::join!(finder.words(house, &self.question, &self.filter, POOL), meaning);
@@ -237,9 +261,10 @@ impl Asked {
             sessions: Vec::new(),
             verdict: Verdict::Thin { why: "nothing is indexed yet".into(), named: None },
             typed: None,
+            heard: BTreeSet::new(),
             plan: String::new(),
         };
-        let Ranked { sessions, mut verdict, typed, plan } = words.unwrap_or_else(nothing);
+        let Ranked { sessions, mut verdict, typed, heard, plan } = words.unwrap_or_else(nothing);
         let mut said: Vec<Candidate> = sessions.into_iter().map(Candidate::from).collect();
         if let Some(typed) = typed
             && !stands(finder, &typed, &mut said).await?
@@ -247,39 +272,56 @@ impl Asked {
             verdict = typed.otherwise;
         }
         let mode = if meaning.is_some() { Mode::Hybrid } else { Mode::Keyword };
-        let meaning = meaning.unwrap_or(Meaning { near: Vec::new(), chance: 0.0 });
+        let meaning = meaning.unwrap_or(Meaning { near: Vec::new(), chance: 0.0, more: false });
         let mut candidates = fuse::fuse(&verdict, said, meaning, arms);
-        fuse::keep_first(&mut candidates, LOOKED_AT.max(most));
+        let others = fuse::keep_first(&mut candidates, LOOKED_AT);
         self.look(finder, &mut candidates).await?;
         if arms != Arms::Meaning {
             fuse::settle(&mut candidates, &verdict);
         }
-        Ok(Outcome { mode, verdict, candidates, keyword_plan: plan, unmeant })
+        fuse::put_behind(&mut candidates, others);
+        Ok(Outcome { mode, late, verdict, candidates, heard, keyword_plan: plan, unmeant })
+    }
+
+    /// The nearest messages, as many as it takes to tell of several sessions.
+    async fn meaning(&self, finder: &dyn Finder, house: &HouseId) -> Result<Option<Meaning>, PondError> {
+        let mut most = POOL_OF_MESSAGES;
+        loop {
+            let meaning = finder.meaning(house, &self.query, &self.filter, most).await?;
+            let Some(Meaning { near, more, .. }) = &meaning else { return Ok(None) };
+            let sessions: BTreeSet<&str> = near.iter().map(|it| it.root.as_str()).collect();
+            let enough = sessions.len() >= FEWEST_SESSIONS || self.filter.session.is_some();
+            if enough || !more || most >= MOST_MESSAGES {
+                return Ok(meaning);
+            }
+            most = MOST_MESSAGES;
+        }
+    }
+
+    fn keep(&self, outcome: &mut Outcome) {
+        outcome.candidates.retain(|it| self.min_score.is_none_or(|min| it.score >= min));
     }
 
     /// Reads the best message of each, and how much of the question stands there as it was typed.
     async fn look(&self, finder: &dyn Finder, candidates: &mut [Candidate]) -> Result<(), PondError> {
         read(finder, candidates, 1).await?;
         for candidate in candidates.iter_mut() {
-            let texts = candidate.said.iter().flatten().filter_map(search_text);
+            let texts = candidate.matches.iter().filter_map(Match::message).filter_map(search_text);
             candidate.phrase = texts.map(|text| self.phrase.share(&text)).fold(0.0, f64::max);
         }
         Ok(())
     }
 
-    fn hit(&self, candidate: &Candidate, newer_messages: u64) -> Result<Option<SessionHit>, PondError> {
+    fn hit(&self, candidate: &Candidate, newer_messages: u64, terms: &BTreeSet<&str>) -> Result<Option<SessionHit>, PondError> {
         let internal = |error: &dyn std::fmt::Display| PondError::new(super::Code::Internal, error.to_string());
         let moment = |micros: i64| Timestamp::from_micros(micros).map_err(|error| internal(&error));
         let id = SessionId::new(&candidate.session_id).map_err(|error| internal(&error))?;
-        let terms = self.question.terms();
         let mut matches = Vec::new();
-        for ((place, said), score) in candidate.places.iter().zip(&candidate.said).zip(&candidate.scores) {
-            let Some((message, text)) = said.as_ref().and_then(|message| Some((message, search_text(message)?))) else {
-                continue;
-            };
-            let elsewhere = candidate.of_place(place).filter(|session| *session != candidate.session_id);
-            let session_id = elsewhere.map(SessionId::new).transpose().map_err(|error| internal(&error))?;
-            matches.push(hit(message, session_id, &text, &terms, *score));
+        for it in &candidate.matches {
+            let Some((message, text)) = it.message().and_then(|message| Some((message, search_text(message)?))) else { continue };
+            let elsewhere = Some(&it.session_id).filter(|session| **session != candidate.session_id);
+            let session_id = elsewhere.map(|session| SessionId::new(session)).transpose().map_err(|error| internal(&error))?;
+            matches.push(hit(message, session_id, &text, terms, it.score));
         }
         if matches.is_empty() {
             return Ok(None);
@@ -343,7 +385,7 @@ async fn stands(finder: &dyn Finder, typed: &Typed, candidates: &mut [Candidate]
                 && found.insert(known.root.as_str())
                 && let Some(candidate) = candidates.iter_mut().find(|it| it.session_id == known.root)
             {
-                candidate.stands_at(place, &known.session_id, said, least);
+                candidate.stands_at(place.clone(), known.session_id.clone(), said, least);
                 // What was its best message may have more of the whole question.
                 read(finder, std::slice::from_mut(candidate), 2).await?;
             }
@@ -354,12 +396,11 @@ async fn stands(finder: &dyn Finder, typed: &Typed, candidates: &mut [Candidate]
 
 /// Reads as many messages of each, without those that were read before.
 async fn read(finder: &dyn Finder, candidates: &mut [Candidate], most: usize) -> Result<(), PondError> {
-    let unread = |it: &Candidate| it.said.len()..it.places.len().min(most).max(it.said.len());
-    let places: Vec<Place> = candidates.iter().flat_map(|it| it.places[unread(it)].iter().cloned()).collect();
-    let mut said = finder.said(&places).await?.into_iter();
-    for candidate in candidates.iter_mut() {
-        let count = unread(candidate).len();
-        candidate.said.extend(said.by_ref().take(count));
+    let first = candidates.iter_mut().flat_map(|it| it.matches.iter_mut().take(most));
+    let unread: Vec<&mut Match> = first.filter(|it| matches!(it.said, Said::Unread)).collect();
+    let places: Vec<Place> = unread.iter().map(|it| it.place.clone()).collect();
+    for (it, said) in unread.into_iter().zip(finder.said(&places).await?) {
+        it.said = Said::of(said);
     }
     Ok(())
 }
@@ -406,27 +447,5 @@ fn part(part: &PartRef<'_>) -> PartSummary {
     }
 }
 
-impl From<SessionFit> for Candidate {
-    fn from(fit: SessionFit) -> Self {
-        let place = |it: &entry_index::Fit| Place { stream: it.stream.clone(), seq: it.seq };
-        let best = fit.matches.first().map_or(1.0, |it| f64::from(it.score)).max(f64::MIN_POSITIVE);
-        Self {
-            session_id: fit.session_id.clone(),
-            source_agent: fit.source_agent.clone(),
-            project: fit.project.clone(),
-            created_at: fit.created_at,
-            last_at: fit.last_at,
-            places: fit.matches.iter().map(place).collect(),
-            sessions: fit.matches.iter().map(|it| it.session_id.clone()).collect(),
-            scores: fit.matches.iter().map(|it| f64::from(it.score) / best).collect(),
-            score: f64::from(fit.score),
-            keyword: Some(f64::from(fit.score)),
-            vector: None,
-            similarity: None,
-            about: None,
-            phrase: 0.0,
-            said: Vec::new(),
-            fit: Some(fit),
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

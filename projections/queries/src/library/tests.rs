@@ -1,5 +1,7 @@
 //! On sessions in memory.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use events::HouseId;
 use events::session::{MessageId, Provenance, Role, Session, SessionId};
 
@@ -9,6 +11,8 @@ use super::*;
 struct Shelf {
     messages: Vec<StoredMessage>,
     parts: Vec<StoredPart>,
+    /// Files that were read.
+    read: AtomicUsize,
 }
 
 fn session() -> Session {
@@ -39,7 +43,19 @@ fn shelf(bytes: usize) -> Shelf {
         data: None,
         options: Json::parse("{}").unwrap(),
     };
-    Shelf { messages: (0..10).map(message).collect(), parts: (0..10).flat_map(|of| (0..3).map(move |n| part(n, of))).collect() }
+    let parts = (0..10).flat_map(|of| (0..3).map(move |n| part(n, of))).collect();
+    Shelf { messages: (0..10).map(message).collect(), parts, read: AtomicUsize::new(0) }
+}
+
+/// Every part is a file of so many bytes.
+fn files(bytes: usize) -> Shelf {
+    let mut shelf = shelf(10);
+    for part in &mut shelf.parts {
+        part.kind = "file".into();
+        part.variant.clear();
+        part.data = Some(("url", format!("{BLOB}{bytes}")));
+    }
+    shelf
 }
 
 impl Shelf {
@@ -83,8 +99,14 @@ impl Library for Shelf {
         Ok(self.parts.iter().filter(|it| of.contains(&it.message_id)).cloned().collect())
     }
 
+    /// The hash of so many bytes is their number.
     async fn blob(&self, hash: &str) -> Result<String, PondError> {
-        Ok(format!("of {hash}"))
+        self.read.fetch_add(1, Ordering::SeqCst);
+        Ok("x".repeat(hash.parse().unwrap()))
+    }
+
+    async fn blob_bytes(&self, hash: &str) -> Result<u64, PondError> {
+        Ok(hash.parse().unwrap())
     }
 }
 
@@ -129,10 +151,44 @@ async fn the_three_modes_tell_more_and_more() {
 async fn what_a_file_holds_comes_with_the_message_wherever_it_is_kept() {
     let mut shelf = shelf(10);
     shelf.parts[0].kind = "file".into();
-    shelf.parts[0].data = Some(("url", "pond://blob/abc".into()));
+    shelf.parts[0].data = Some(("url", "pond://blob/3".into()));
     let page = message_page(&shelf, r#""message_id":"m0""#).await;
     let part = &page.target.parts.unwrap()[0];
-    assert_eq!((part["data"].get(), part.get("url")), (r#""of abc""#, None));
+    assert_eq!((part["data"].get(), part.get("url")), (r#""xxx""#, None));
+}
+
+#[tokio::test]
+async fn of_files_only_those_of_the_page_are_read() {
+    let shelf = files(100 << 10);
+    let page = message_page(&shelf, r#""message_id":"m0","after_id":"p0""#).await;
+    assert_eq!((page.target.parts.unwrap().len(), page.target_parts_remaining, shelf.read.into_inner()), (1, 1, 1));
+    let shelf = files(30 << 10);
+    let page = session_page(&shelf, r#""session_id":"s","response_mode":"verbatim""#).await;
+    assert_eq!((page.messages.len(), page.messages_remaining, shelf.read.into_inner()), (1, 9, 3));
+}
+
+#[tokio::test]
+async fn of_files_that_are_only_counted_none_is_read_and_pages_are_the_same() {
+    for ask in [r#""message_id":"m0","session_id":"s""#, r#""session_id":"s","response_mode":"verbatim""#] {
+        let (counted, whole) = (files(30 << 10), files(30 << 10));
+        let mut request: GetRequest = serde_json::from_str(&format!(r#"{{"protocol_version":1,{ask}}}"#)).unwrap();
+        let house = HouseId::new("h").unwrap();
+        let as_parts = |got: GetResponse| -> Vec<Vec<BTreeMap<String, Json>>> {
+            match got {
+                GetResponse::Session(page) => page.messages.into_iter().filter_map(|message| message.parts).collect(),
+                GetResponse::Message(page) => page.target.parts.into_iter().collect(),
+            }
+        };
+        let all = as_parts(get(&whole, &house, request.clone()).await.unwrap());
+        request.files = Files::Counted;
+        let mut some = as_parts(get(&counted, &house, request).await.unwrap());
+        assert_eq!((counted.read.into_inner(), whole.read.into_inner() > 0), (0, true), "{ask}");
+        for part in some.iter_mut().flatten() {
+            let bytes: String = part.remove("data_bytes").unwrap().decode().unwrap();
+            part.insert("data".into(), Json::of(&"x".repeat(bytes.parse().unwrap())).unwrap());
+        }
+        assert_eq!(some, all, "{ask}");
+    }
 }
 
 #[tokio::test]

@@ -19,14 +19,23 @@ pub(super) struct Item {
     pub(super) stratum: String,
     pub(super) query: String,
     /// Any of them is an answer: copies of a session are listed beside it.
-    gold: BTreeSet<Gold>,
+    pub(super) gold: BTreeSet<Gold>,
 }
 
 /// A session, or one message of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Gold {
-    session: String,
-    message: Option<String>,
+pub(super) struct Gold {
+    pub(super) session: String,
+    pub(super) message: Option<String>,
+}
+
+impl std::fmt::Display for Gold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.message {
+            Some(message) => write!(f, "message {message} of {}", self.session),
+            None => write!(f, "session {}", self.session),
+        }
+    }
 }
 
 impl Gold {
@@ -79,7 +88,7 @@ pub(super) fn read(args: &Eval) -> anyhow::Result<Vec<Item>> {
     Ok(items)
 }
 
-fn parse(text: &str) -> anyhow::Result<Vec<Item>> {
+pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Item>> {
     let mut lines = text.trim_start_matches('\u{feff}').lines().zip(1_usize..).filter(|(line, _)| !line.trim().is_empty());
     let columns = Columns::of(lines.next().map_or("", |(line, _)| line))?;
     lines.map(|(line, number)| item(line, number, &columns).with_context(|| format!("line {number}"))).collect()
