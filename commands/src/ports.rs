@@ -9,13 +9,13 @@ mod reach;
 mod vault;
 
 pub use hands::{
-    Diagnosis, EndedRun, FoundMachine, FoundProcess, FoundRun, Hands, HandsError, Left, Pruned, Ran, RunCommand, Seen, SeenAs,
-    TakenMachine, command_mark, command_run,
+    COMMAND_TIMEOUT, Diagnosis, EndedRun, FoundMachine, FoundProcess, FoundRun, Hands, HandsError, Left, Pruned, Ran, RunCommand,
+    Seen, SeenAs, TakenMachine, command_mark, command_run,
 };
 pub use load::Load;
 pub use machines::{
     Created, Execute, Exit, Launch, Limits, Listed, Machine, MachineError, Machines, OutputSink, Permissions, ProcessState,
-    Recipe, Relay, Verdict, Wanted,
+    RUNTIMES, Recipe, Relay, Verdict, Wanted,
 };
 pub use model::{Api, BotRule, ModelConfig, Trigger};
 pub use reach::Reach;

@@ -59,7 +59,7 @@ rejections! {
     SandboxNotDead = "sandbox_not_dead", "the sandbox is not dead";
     HasSandbox = "has_sandbox", "the thread has a sandbox that is not dead";
     NothingToResume = "nothing_to_resume", "no thread is on the dead sandbox";
-    SandboxStatus { status: &'static str } = "wrong_sandbox_status", "the sandbox is {status}";
+    SandboxStatus { status: String } = "wrong_sandbox_status", "the sandbox is {status}";
     ThreadClosed = "thread_closed", "the thread is closed";
     WrongStatus { status: ThreadStatus } = "wrong_status", "the thread is {status}";
     WrongRun = "wrong_run", "another run is the thread's current one";

@@ -11,6 +11,7 @@ mod progress;
 mod thread;
 
 pub use agent::{Agent, Key};
+pub(crate) use house::ASKED_FOR;
 pub use house::{Environment, House, Sandbox, SandboxStatus, Secret};
 pub use progress::InProgress;
 pub use thread::Thread;
@@ -87,7 +88,7 @@ impl World {
         }
         let event = entry.event().map_err(|source| Unapplied::Undecodable { stream: stream.clone(), seq, source })?;
         match (stream, event) {
-            (StreamName::Thread(id), Event::Thread(event)) => self.apply_thread(id, event).map_err(absent),
+            (StreamName::Thread(id), Event::Thread(event)) => self.apply_thread(id, event, entry.author_agent_id).map_err(absent),
             (StreamName::House(id), Event::House(event)) => self.apply_house(id, event, entry.author_agent_id).map_err(absent),
             (StreamName::Agents, Event::Directory(event)) => self.apply_directory(event, entry.author_agent_id).map_err(absent),
             (StreamName::Thread(_) | StreamName::House(_) | StreamName::Session(..) | StreamName::Agents, _) => Err(misplaced()),

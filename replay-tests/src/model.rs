@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
@@ -25,6 +26,9 @@ mod script;
 
 pub use self::conversation::{Conversation, Role, Turn};
 use self::script::{Plan, Reply};
+
+/// Between two pieces of what is spelled: longer than a mirror gathers them.
+const PAUSE: Duration = Duration::from_millis(120);
 
 /// Runs on threads of its own until dropped.
 pub struct Model {
@@ -127,7 +131,7 @@ async fn answer(State(asked): State<Asked>, uri: Uri, headers: HeaderMap, body: 
                 Dialect::Responses => responses::write(&said),
                 Dialect::Chat => chat::write(&said),
             };
-            stream_of(events, reply.hangs)
+            stream_of(events, &reply)
         }
     }
 }
@@ -146,16 +150,21 @@ impl Said<'_> {
 }
 
 /// Server-sent events, with their names where the dialect has them. One that hangs never gets past its middle.
-fn stream_of(events: Vec<Value>, hangs: bool) -> Response {
-    let shown = if hangs { events.len() / 2 } else { events.len() };
+fn stream_of(events: Vec<Value>, reply: &Reply) -> Response {
+    let shown = if reply.hangs { events.len() / 2 } else { events.len() };
     let event = |event: &Value| match (event, event.get("type").and_then(Value::as_str)) {
         (Value::String(text), _) => format!("data: {text}\n\n"),
         (_, Some(name)) => format!("event: {name}\ndata: {event}\n\n"),
         (_, None) => format!("data: {event}\n\n"),
     };
-    let text: String = events[..shown].iter().map(event).collect();
-    let first = stream::iter([Ok::<_, Infallible>(Bytes::from(text))]);
-    let body = if hangs { Body::from_stream(first.chain(stream::pending())) } else { Body::from_stream(first) };
+    let texts = events[..shown].iter().map(event);
+    let (texts, pause): (Vec<String>, _) =
+        if reply.spells { (texts.collect(), PAUSE) } else { (vec![texts.collect()], Duration::ZERO) };
+    let first = stream::iter(texts).then(move |text| async move {
+        tokio::time::sleep(pause).await;
+        Ok::<_, Infallible>(Bytes::from(text))
+    });
+    let body = if reply.hangs { Body::from_stream(first.chain(stream::pending())) } else { Body::from_stream(first) };
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 

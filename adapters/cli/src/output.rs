@@ -31,9 +31,20 @@ pub(crate) struct Usage(pub(crate) String);
 #[error("{0}")]
 pub(crate) struct Damage(pub(crate) String);
 
+/// Ends it as the command ended that it was asked to run.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct CommandEnded {
+    pub(crate) code: u8,
+    pub(crate) message: String,
+}
+
 pub(crate) fn code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<CallError>() {
         return error.exit_code();
+    }
+    if let Some(ended) = error.downcast_ref::<CommandEnded>() {
+        return ended.code;
     }
     if error.is::<NotFound>() {
         exit::NOT_FOUND
@@ -129,6 +140,7 @@ mod tests {
             (anyhow::Error::new(Refused("x".into())).context("deeper"), 4),
             (Usage("x".into()).into(), 2),
             (Damage("x".into()).into(), 5),
+            (CommandEnded { code: 137, message: "x".into() }.into(), 137),
             (anyhow::anyhow!("x"), 1),
         ] {
             assert_eq!(code(&error), expected);

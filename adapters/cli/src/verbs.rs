@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use events::AgentId;
 use reqwest::Method;
 use serde::Serialize;
 use serde_json::Value;
@@ -127,7 +128,7 @@ impl Platform {
     /// The caller itself, if so named.
     async fn agent(&self, named: String) -> anyhow::Result<String> {
         if named != "me" {
-            return Ok(named);
+            return agent_id(named);
         }
         let me: Value = self.get(&["me"], vec![]).await?.read()?;
         Ok(cell(&me, "agent_id"))
@@ -211,6 +212,14 @@ fn random_key() -> anyhow::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// What can be no agent's id is nobody's.
+fn agent_id(named: String) -> anyhow::Result<String> {
+    match named.parse::<AgentId>() {
+        Ok(_) => Ok(named),
+        Err(_) => Err(NotFound(format!("no agent has the id {named}; `arbe agent list` shows the ids")).into()),
+    }
+}
+
 fn only_house(houses: &[Value]) -> anyhow::Result<String> {
     match houses {
         [] => Err(NotFound("you are in no house; make one with `arbe house create NAME`".into()).into()),
@@ -233,6 +242,13 @@ mod tests {
 
     use super::*;
     use crate::output::code;
+
+    #[test]
+    fn an_agent_is_named_by_its_id() {
+        let id = "2f1c8a52-0000-4000-8000-000000000000";
+        assert_eq!(agent_id(id.into()).unwrap(), id);
+        assert_eq!(code(&agent_id("reviewer".into()).unwrap_err()), 3);
+    }
 
     #[test]
     fn the_only_house_needs_no_name_and_several_are_listed() {

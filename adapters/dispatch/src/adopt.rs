@@ -12,11 +12,11 @@ use crate::desk::{Run, UNMIRRORED};
 use crate::dispatcher::{Inner, Later};
 use crate::judge::Judgement;
 use crate::prompt;
+use crate::sayable::sayable;
 use crate::watch::Placed;
 
 /// More than any runner leaves.
 const LONGEST: usize = 256 << 10;
-const LONGEST_MESSAGE: usize = 8_000;
 const LONGEST_CLASS: usize = 60;
 
 /// As a runner leaves it. What a later runner adds is not looked at.
@@ -91,6 +91,7 @@ impl Inner {
             Err(error @ (MachineError::Unavailable(_) | MachineError::Unknown(_))) => return Err(Later::of(error)),
         };
         let Some(ended) = ended(&left, run) else { return Ok(false) };
+        self.clear(thread, found, placed, Duration::ZERO).await?;
         let message = format!("the run could not say itself how it ended ({}); its end was found in its machine", ended.unsaid);
         let warned = Warned { run_id: Some(run.clone()), warning: "end_adopted".to_owned(), message };
         self.tell(thread, None, warned, &format!("{run}:adopted")).await?;
@@ -116,7 +117,7 @@ fn ended(left: &[u8], run: &RunId) -> Option<Ended> {
         return None;
     }
     let class = left.error_class.filter(|class| is_class(class)).unwrap_or_else(|| "runner_exit".to_owned());
-    let message: String = left.message.unwrap_or_default().chars().take(LONGEST_MESSAGE).collect();
+    let message = sayable(&left.message.unwrap_or_default());
     let message = if message.trim().is_empty() { "the runner did not leave word why".to_owned() } else { message };
     let (outcome, reason, failure) = match left.status {
         Status::Completed => (Outcome::Completed, None, None),
@@ -170,6 +171,8 @@ mod tests {
         }
         let odd = read(r#"{"run_id":"r1","status":"failed","error_class":"A B","message":" "}"#).unwrap().failure.unwrap();
         assert_eq!((odd.error_class.as_str(), odd.message.as_str()), ("runner_exit", "the runner did not leave word why"));
+        let nul = read(r#"{"run_id":"r1","status":"failed","message":"a\u0000b"}"#).unwrap().failure.unwrap();
+        assert_eq!(nul.message, "a\u{FFFD}b");
         let long = format!(r#"{{"run_id":"r1","status":"completed","message":"{}"}}"#, "x".repeat(LONGEST));
         assert_eq!(read(&long), None);
     }

@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry as Slot;
 use std::sync::Arc;
 use std::time::Duration;
 
-use commands::ports::{Execute, Exit, HandsError, MachineError, Ran, RunCommand, command_mark, command_run};
+use commands::ports::{COMMAND_TIMEOUT, Execute, Exit, HandsError, MachineError, Ran, RunCommand, command_mark, command_run};
 use commands::{CommandError, Rejection};
 use event_log::command_id;
 use events::dispatch::{Claimed, CommandFinished, CommandOutput, CommandStarted, Failed, Warned};
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::dispatcher::{Inner, Later};
 use crate::machine::Ready;
 use crate::output::Output;
+use crate::sayable::sayable;
 use crate::surroundings::{Halt, Trouble};
 
 const FLUSH: Duration = Duration::from_millis(150);
@@ -24,10 +25,10 @@ const FOLLOW: Duration = Duration::from_millis(200);
 const DOOR: &str = "run";
 /// Words that programs match on: why a command has no exit code.
 const CANCELLED: &str = "command_cancelled";
-const TIMEOUT: &str = "command_timeout";
 const BROKEN: &str = "command_broken";
 const LOST: &str = "command_lost";
-const LONGEST_WHY: usize = 8_000;
+/// Shorter than what a warning holds, which names the command too: whoever asks again hears the same.
+const LONGEST_WHY: usize = 7_900;
 
 /// A command with the id it has on the thread.
 #[derive(Clone, Debug)]
@@ -218,11 +219,11 @@ impl Inner {
         if matches!(exit, Some(Err(MachineError::Gone(_)))) {
             self.look_after(&ready.sandbox, &*ready.machines, &ready.provider_ref).await?;
         }
-        let (exit_code, why) = match exit_code(exit, timeout) {
-            Ok(code) => (Some(code), None),
+        let (exit_code, error_class, why) = match exit_code(exit, timeout) {
+            Ok(code) => (Some(code), None, None),
             Err((warning, why)) => {
                 self.say_why(&order.ask.thread_id, &order.id, warning, &why).await?;
-                (None, Some(why))
+                (None, Some(warning.to_owned()), Some(why))
             }
         };
         let finished = CommandFinished {
@@ -234,7 +235,7 @@ impl Inner {
         let CommandFinished { truncated, duration_ms, .. } = finished;
         let done = self.say(&order.ask.thread_id, Some(order.by), finished, Some(&format!("{}:finished", order.id))).await?;
         let (command_id, position) = (order.id.clone(), done.position);
-        Ok(Ran { command_id, exit_code, output: whole, truncated, duration_ms, why, position })
+        Ok(Ran { command_id, exit_code, output: whole, truncated, duration_ms, error_class, why, position })
     }
 
     /// `None`: it was cancelled. A command that nobody waits for any more is ended with all that it began.
@@ -300,9 +301,11 @@ impl Inner {
     /// The outcome of a command that was begun before, here or elsewhere.
     async fn follow_command(&self, order: &Order, from: u64) -> Result<Ran, Halt> {
         let (thread, id) = (&order.ask.thread_id, order.id.as_str());
-        let (mut whole, mut at, mut reason) = (String::new(), from, None);
+        let (mut whole, mut at, mut reason) = (String::new(), from, (None, None));
         loop {
-            for (seq, entry) in self.read(thread, at, u64::MAX).await? {
+            let page = self.page(thread, at, u64::MAX).await?;
+            let is_at_end = page.is_empty();
+            for (seq, entry) in page {
                 at = seq + 1;
                 if is_another(&entry, order) {
                     return Err(Later::from(CommandError::IdempotencyKeyReused).into());
@@ -310,17 +313,22 @@ impl Inner {
                 if let Some(text) = printed(&entry, id) {
                     whole.push_str(&text);
                 }
-                reason = why(&entry, id).or(reason);
+                if let Some((class, why)) = why(&entry, id) {
+                    reason = (Some(class), Some(why));
+                }
                 if let Some(it) = finished(&entry, id) {
                     let position = self.outside.log.position();
                     let CommandFinished { command_id, exit_code, truncated, duration_ms } = it;
-                    return Ok(Ran { command_id, exit_code, output: whole, truncated, duration_ms, why: reason, position });
+                    let (error_class, why) = reason;
+                    let output = whole;
+                    return Ok(Ran { command_id, exit_code, output, truncated, duration_ms, error_class, why, position });
                 }
             }
-            if !self.outside.log.stream_names(&StreamName::Thread(thread.clone()).to_string()).is_empty() {
-                tokio::time::sleep(FOLLOW).await;
-            } else {
+            if self.outside.log.stream_names(&StreamName::Thread(thread.clone()).to_string()).is_empty() {
                 return Err(Trouble::new("not_found", "the thread is gone").into());
+            }
+            if is_at_end {
+                tokio::time::sleep(FOLLOW).await;
             }
         }
     }
@@ -370,18 +378,21 @@ fn exit_code(exit: Option<Result<Exit, MachineError>>, limit: Duration) -> Resul
         Some(Ok(Exit::Code(code))) => Ok(code),
         // Providers take such a code for a signal, and a shell tells of a signal by such a code.
         Some(Ok(Exit::Signal(signal))) => Ok(128 + signal),
+        Some(Ok(Exit::Sandbox(signal))) => Err((BROKEN, format!("its sandbox was killed from outside, by signal {signal}"))),
         Some(Ok(Exit::TimedOut)) => {
-            Err((TIMEOUT, format!("it took longer than {limit:?} and was ended, with all that it began")))
+            Err((COMMAND_TIMEOUT, format!("it took longer than {limit:?} and was ended, with all that it began")))
         }
-        Some(Err(error)) => Err((BROKEN, error.to_string().chars().take(LONGEST_WHY).collect())),
+        Some(Err(error)) => Err((BROKEN, sayable(&error.to_string()).chars().take(LONGEST_WHY).collect())),
         None => Err((CANCELLED, "it was cancelled, and stopped".to_owned())),
     }
 }
 
-fn why(entry: &Entry, id: &str) -> Option<String> {
+fn why(entry: &Entry, id: &str) -> Option<(String, String)> {
     let warned: Warned = (entry.kind == "signal.dispatch.warned").then(|| entry.payload.decode().ok())??;
-    let about = matches!(warned.warning.as_str(), CANCELLED | TIMEOUT | BROKEN | LOST) && warned.run_id == command_run(id);
-    about.then(|| warned.message.strip_prefix(&format!("the command {id}: ")).map(str::to_owned))?
+    let about =
+        matches!(warned.warning.as_str(), CANCELLED | COMMAND_TIMEOUT | BROKEN | LOST) && warned.run_id == command_run(id);
+    let why = about.then(|| warned.message.strip_prefix(&format!("the command {id}: ")).map(str::to_owned))??;
+    Some((warned.warning, why))
 }
 
 /// Begun under the same id, which is made of a key, and not what is asked for now.

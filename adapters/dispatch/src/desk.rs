@@ -91,6 +91,11 @@ impl Desk {
         self.came_from.get(sandbox)
     }
 
+    /// By the sandbox that each stands for.
+    pub(crate) fn successors(&self) -> BTreeMap<&SandboxId, &SandboxId> {
+        self.came_from.iter().map(|(new, from)| (from, new)).collect()
+    }
+
     /// What was said in chats and nobody has looked at yet.
     pub(crate) fn unheard(&self) -> Vec<(ThreadId, Said)> {
         let chats = self.open().filter(|(_, room)| room.driver.is_none());

@@ -11,6 +11,7 @@ use crate::dispatcher::Inner;
 use crate::judge::{Judgement, Sight, forecast, judge};
 use crate::options::Patience;
 use crate::reconcile::{ANSWER, late, probed};
+use crate::surroundings::Trouble;
 use crate::watch::{Placed, machine_of};
 
 impl Inner {
@@ -27,7 +28,7 @@ impl Inner {
             words_waiting: room.words.len() as u64,
             answers_open: room.turns.len() as u64,
             machine,
-            forecast: self.follows(thread.status, &room, sight.as_ref()),
+            forecast: self.follows(id, thread.status, &room, sight.as_ref()),
         })
     }
 
@@ -74,11 +75,16 @@ impl Inner {
         seen.unwrap_or_else(|_| Sight { machine: late(), ..self.blind(run) })
     }
 
-    pub(crate) fn follows(&self, status: ThreadStatus, room: &Room, sight: Option<&Sight>) -> String {
+    pub(crate) fn follows(&self, id: &ThreadId, status: ThreadStatus, room: &Room, sight: Option<&Sight>) -> String {
         let (server, now, patience) = (self.options.server.as_str(), self.now(), &self.options.patience);
         let of_run = |(id, _): &&(RunId, u64)| room.run.as_ref().is_some_and(|run| run.run_id == *id);
         let tried = self.tried.lock().values().find(of_run).map(|(_, at)| *at);
-        Case { status, room, sight, server, tried, now, patience }.follows()
+        let (unserved, leaving) = self.outside.commands.with_world(|world| {
+            let run = room.run.as_ref();
+            let on = machine_of(world, id, run).and_then(|on| world.sandbox(&on));
+            (run.and_then(|run| self.unserved(world, id, run, Duration::MAX)), on.is_some_and(|it| it.leaving))
+        });
+        Case { status, room, sight, server, tried, unserved, leaving, now, patience }.follows()
     }
 }
 
@@ -92,6 +98,10 @@ pub(crate) struct Case<'a> {
     pub(crate) server: &'a str,
     /// When it first tried to bring the run onto its machine.
     pub(crate) tried: Option<u64>,
+    /// Why nobody takes the run up, and how long it still waits for somebody.
+    pub(crate) unserved: Option<(Duration, Trouble)>,
+    /// A member wants the run's machine destroyed.
+    pub(crate) leaving: bool,
     pub(crate) now: u64,
     pub(crate) patience: &'a Patience,
 }
@@ -125,6 +135,16 @@ impl Case<'_> {
         if run.cancelled.is_some() {
             return "it was asked to stop: it ends as cancelled before it is launched".to_owned();
         }
+        match &self.unserved {
+            Some((left, trouble)) if left.is_zero() => return format!("it fails now: {trouble}"),
+            Some((left, trouble)) => {
+                return format!("no server ever had such machines: if none comes it fails in {}; {trouble}", seconds(*left));
+            }
+            None if self.leaving => {
+                return "its machine is being destroyed, as a member asked: it begins on another when that is gone".to_owned();
+            }
+            None => {}
+        }
         match &run.server {
             None => "a server that has such machines claims it at once and brings it onto one; none has so far".to_owned(),
             Some(server) if server == self.server => {
@@ -139,6 +159,9 @@ impl Case<'_> {
     }
 
     fn launched(&self, run: &Run) -> String {
+        if self.leaving {
+            return "its machine is being destroyed, as a member asked: the run fails when that is gone".to_owned();
+        }
         let Some(sight) = self.sight else { return "nothing changes until it has a machine that can be asked".to_owned() };
         let next_look = format!("at the next look, within {}", seconds(self.patience.watch));
         let told = match (judge(sight, self.patience), forecast(sight, self.patience)) {
@@ -204,6 +227,7 @@ pub(crate) fn ended(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("with {code}"),
         Exit::Signal(signal) => format!("by signal {signal}"),
+        Exit::Sandbox(signal) => format!("with its sandbox, which was killed from outside by signal {signal}"),
         Exit::TimedOut => "after too long a time".to_owned(),
     }
 }

@@ -23,6 +23,8 @@ use crate::keep::Unkept;
 use crate::load::Tally;
 use crate::options::Options;
 use crate::ports::{Rebuild, Tokens, Trees};
+use crate::sayable::{said, without_words};
+use crate::sweep::Swept;
 
 const TICK: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -83,6 +85,9 @@ pub(crate) struct Inner {
     pub(crate) keeping: Mutex<BTreeMap<SandboxId, Arc<tokio::sync::Mutex<()>>>>,
     /// Those who wait for the next look at a thread's run, and can be called earlier.
     pub(crate) called: Mutex<BTreeMap<ThreadId, Arc<Notify>>>,
+    pub(crate) swept: Mutex<Swept>,
+    /// When this process was first there to look.
+    pub(crate) began: u64,
 }
 
 /// A job is left for later. What is final is said on the thread instead.
@@ -103,6 +108,7 @@ impl Later {
 impl Dispatcher {
     #[must_use]
     pub fn new(outside: Outside, options: Options) -> Self {
+        let began = outside.log.now_ms();
         let inner = Inner {
             outside,
             options,
@@ -120,6 +126,8 @@ impl Dispatcher {
             tally: Tally::default(),
             keeping: Mutex::default(),
             called: Mutex::default(),
+            swept: Mutex::new(Swept { at: began, unmade: 0, counted: 0 }),
+            began,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -240,6 +248,7 @@ impl Inner {
             Job::Stray { thread, run, sandbox } => self.stop_stray(&thread, &run, &sandbox).await,
             Job::Keep { sandbox } => self.keep_tree(&sandbox).await,
             Job::Reap { sandbox } => self.reap(&sandbox).await,
+            Job::Sweep => self.sweep_up().await,
         }
     }
 
@@ -248,13 +257,29 @@ impl Inner {
         self.outside.commands.execute(Actor::System, command, Some(key)).await
     }
 
-    /// The same, and refused is as good as done: what was asked for is so already, or cannot be any more.
+    /// The same, and what is refused because it is so already, or cannot be any more, is as good as done. A command that is refused for
+    /// its words is told without them.
     pub(crate) async fn settle(&self, command: impl Into<Command>, key: &str) -> Result<(), Later> {
+        let command = command.into();
+        let plain = without_words(&command);
+        let Some(refused) = self.refused(command, key).await? else { return Ok(()) };
+        let refused = if let Some(plain) = plain {
+            tracing::error!(key, error = %refused, "what a driver said was refused");
+            self.refused(plain, key).await?
+        } else {
+            tracing::warn!(key, error = %refused, "what a driver asked for was refused");
+            Some(refused)
+        };
+        refused.map_or(Ok(()), |refused| Err(CommandError::from(refused).into()))
+    }
+
+    async fn refused(&self, command: Command, key: &str) -> Result<Option<Rejection>, Later> {
         match self.execute(command, key).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(None),
+            Err(CommandError::Rejected(refused)) if !is_settled(&refused) => Ok(Some(refused)),
             Err(error @ (CommandError::Rejected(_) | CommandError::IdempotencyKeyReused)) => {
                 tracing::debug!(key, code = error.code(), "settled already");
-                Ok(())
+                Ok(None)
             }
             Err(error) => Err(error.into()),
         }
@@ -268,7 +293,7 @@ impl Inner {
         event: impl Into<Event>,
         key: Option<&str>,
     ) -> Result<Done, CommandError> {
-        let entry = Entry::of(EventId(Ulid(0)), 0, None, &event.into());
+        let entry = Entry::of(EventId(Ulid(0)), 0, None, &said(event.into()));
         let Entry { kind, v, payload, .. } = entry;
         let append = AppendEntry { thread_id: thread.clone(), author_agent_id: author, kind, v, payload };
         self.outside.commands.execute(Actor::System, append, key).await
@@ -304,4 +329,15 @@ impl Inner {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn is_settled(refused: &Rejection) -> bool {
+    matches!(
+        refused,
+        Rejection::NotFound { .. }
+            | Rejection::SandboxStatus { .. }
+            | Rejection::ThreadClosed
+            | Rejection::WrongStatus { .. }
+            | Rejection::WrongRun
+    )
 }

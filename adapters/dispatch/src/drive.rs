@@ -210,8 +210,7 @@ impl Inner {
         trouble: &Trouble,
         exit_code: Option<i32>,
     ) -> Result<(), Later> {
-        let message = trouble.message.chars().take(8_000).collect();
-        let failure = Failure { error_class: trouble.class.to_owned(), message, exit_code };
+        let failure = Failure { error_class: trouble.class.to_owned(), message: trouble.message.clone(), exit_code };
         let reason = exit_code.map(|_| StatusReason::Exit);
         self.end(thread, run, Outcome::Failed, reason, Some(failure)).await
     }

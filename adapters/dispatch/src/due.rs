@@ -10,6 +10,9 @@ use crate::desk::{Desk, Room, Run, Running, Said, Turn};
 use crate::dispatcher::Inner;
 use crate::options::Options;
 
+/// Of a machine that is worked on a tree is kept so many times more seldom than of one at rest.
+const BUSY_KEEPS: u32 = 12;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
     /// Bring a run onto its machine.
@@ -63,6 +66,8 @@ pub(crate) enum Job {
     Reap {
         sandbox: SandboxId,
     },
+    /// Machines whose sandboxes are over.
+    Sweep,
 }
 
 impl Job {
@@ -79,6 +84,7 @@ impl Job {
             Self::Notice { finished, .. } => format!("notice {finished}"),
             Self::Lost { command, .. } => format!("lost {command}"),
             Self::Keep { sandbox } | Self::Reap { sandbox } => format!("sandbox {sandbox}"),
+            Self::Sweep => "sweep".to_owned(),
         }
     }
 }
@@ -101,11 +107,17 @@ pub(crate) fn due(inner: &Inner) -> Vec<Job> {
         jobs.retain(|job| !matches!(job, Job::Lost { command, .. } if executing.contains_key(command)));
         let reached = |it: &Sandbox| inner.outside.machines.contains_key(&it.provider) && !inner.is_elsewhere(it);
         // Those that are gone are ever more, and this is asked after every commit.
-        let live = world.sandboxes().filter(|(_, it)| it.status == SandboxStatus::Live && !it.destroyed);
-        let sandboxes = live.filter(|(_, it)| reached(it));
-        jobs.extend(sandboxes.filter_map(|(id, _)| look.of_sandbox(id, kept.get(id).copied())));
+        let live = |it: &Sandbox| it.status == SandboxStatus::Live && !it.destroyed && reached(it);
+        let unmade = |it: &Sandbox| it.status == SandboxStatus::Pending && reached(it);
+        let sandboxes = world.sandboxes().filter(|(_, it)| live(it) || unmade(it) || inner.leaving(it).is_some());
+        jobs.extend(sandboxes.filter_map(|(id, _)| look.of_sandbox(id, kept.get(id).copied(), inner.tried_to_keep(id))));
+        jobs.extend(inner.sweep(world, now));
         jobs
     })
+}
+
+pub(crate) fn passed(now: u64, since: u64, patience: Duration) -> bool {
+    now.saturating_sub(since) >= patience.as_millis() as u64
 }
 
 pub(crate) struct Look<'a> {
@@ -117,7 +129,7 @@ pub(crate) struct Look<'a> {
 
 impl Look<'_> {
     pub(crate) fn passed(&self, since: u64, patience: Duration) -> bool {
-        self.now.saturating_sub(since) >= patience.as_millis() as u64
+        passed(self.now, since, patience)
     }
 
     pub(crate) fn of_room(&self, id: &ThreadId, room: &Room) -> Vec<Job> {
@@ -186,23 +198,39 @@ impl Look<'_> {
         }
     }
 
-    pub(crate) fn of_sandbox(&self, id: &SandboxId, kept: Option<u64>) -> Option<Job> {
+    /// `kept` and `tried`: when its tree was last taken, and when that last came to nothing.
+    pub(crate) fn of_sandbox(&self, id: &SandboxId, kept: Option<u64>, tried: Option<u64>) -> Option<Job> {
         let sandbox = self.world.sandbox(id)?;
-        if sandbox.status != SandboxStatus::Live {
-            return None;
+        if sandbox.leaving {
+            return Some(Job::Reap { sandbox: id.clone() });
         }
         let rested = self.desk.rested(self.world.threads_on(id));
         let ephemeral = match used(self.world, self.desk, id) {
-            Use::Busy | Use::Untouched => return None,
+            Use::Untouched => return None,
+            Use::Busy => return self.of_busy(id, sandbox, rested, kept, tried),
             Use::Idle => true,
             Use::Shared => false,
         };
+        let reap = || (ephemeral && self.passed(rested, self.options.patience.reap)).then(|| Job::Reap { sandbox: id.clone() });
+        match sandbox.status {
+            SandboxStatus::Pending => return reap(),
+            SandboxStatus::Live => {}
+            SandboxStatus::Dead => return None,
+        }
         // What is not kept yet is not taken away.
         if kept.is_none_or(|kept| kept < rested) {
             return self.passed(rested, self.options.patience.keep).then(|| Job::Keep { sandbox: id.clone() });
         }
-        let reap = ephemeral && self.passed(rested, self.options.patience.reap);
-        reap.then(|| Job::Reap { sandbox: id.clone() })
+        reap()
+    }
+
+    /// What one has left there is kept while others still work, though not after every command of theirs.
+    fn of_busy(&self, id: &SandboxId, sandbox: &Sandbox, rested: u64, kept: Option<u64>, tried: Option<u64>) -> Option<Job> {
+        let keep = self.options.patience.keep;
+        let unkept = rested > 0 && kept.is_none_or(|kept| kept < rested);
+        let again = kept.max(tried).is_none_or(|last| self.passed(last, keep * BUSY_KEEPS));
+        let due = sandbox.status == SandboxStatus::Live && unkept && again && self.passed(rested, keep);
+        due.then(|| Job::Keep { sandbox: id.clone() })
     }
 }
 
@@ -219,9 +247,12 @@ pub(crate) enum Use {
 }
 
 pub(crate) fn used(world: &World, desk: &Desk, sandbox: &SandboxId) -> Use {
+    // What was left on a machine that is over goes with it.
+    let is_over = world.sandbox(sandbox).is_some_and(|it| it.status == SandboxStatus::Dead && !it.leaving);
+    let stray = |room: &Room| !is_over && room.strays.values().any(|on| on == sandbox);
     let busy = |thread: &ThreadId| {
         world.thread(thread).is_some_and(|thread| thread.status == ThreadStatus::Running)
-            || desk.room(thread).is_some_and(|room| room.is_busy() || room.strays.values().any(|on| on == sandbox))
+            || desk.room(thread).is_some_and(|room| room.is_busy() || stray(room))
     };
     if world.threads_on(sandbox).any(busy) {
         return Use::Busy;
@@ -233,8 +264,11 @@ pub(crate) fn used(world: &World, desk: &Desk, sandbox: &SandboxId) -> Use {
     }
 }
 
-/// Made for delegated work and used by nothing else. One that a chat stands on, or nobody, is kept.
+/// Made for delegated work and used by nothing else. One that a member asked for is kept, and one that a chat stands on, or nobody.
 fn is_ephemeral(world: &World, sandbox: &SandboxId) -> bool {
+    if !world.sandbox(sandbox).is_some_and(|it| it.ephemeral) {
+        return false;
+    }
     let mut threads = world.threads_on(sandbox).peekable();
     let delegated =
         |id: &ThreadId| world.thread(id).is_some_and(|thread| thread.agent_id.is_some() && thread.parent_thread_id.is_some());

@@ -17,6 +17,7 @@ use crate::ports::Tree;
 const TOLD_AFTER: u32 = 3;
 /// Between two tries with a tree that its provider refuses: to find out again what is too large takes long.
 const AGAIN_MS: u64 = 10 * 60 * 1_000;
+pub(crate) const DESTROYED: &str = "a member had it destroyed";
 
 /// A tree that could not be kept.
 #[derive(Clone, Debug, Default)]
@@ -24,15 +25,17 @@ pub(crate) struct Unkept {
     /// When the work ended after which it was tried, and how often since.
     rested: u64,
     times: u32,
-    /// When and why the provider said that it will not give it.
-    refused: Option<(u64, String)>,
+    /// When it was last tried.
+    at: u64,
+    /// Why the provider said that it will not give it.
+    refused: Option<String>,
 }
 
 impl Unkept {
     /// After more work it may be another tree.
     fn refused(&self, rested: u64, now: u64) -> Option<String> {
-        let (at, why) = self.refused.as_ref().filter(|_| self.rested == rested)?;
-        (now.saturating_sub(*at) < AGAIN_MS).then(|| why.clone())
+        let why = self.refused.as_ref().filter(|_| self.rested == rested)?;
+        (now.saturating_sub(self.at) < AGAIN_MS).then(|| why.clone())
     }
 }
 
@@ -56,24 +59,56 @@ impl Inner {
         Some((sandbox, provider_ref, machines))
     }
 
+    /// The machine of one that is to go because a member asked for it, if this server can take it away.
+    pub(crate) fn leaving(&self, sandbox: &Sandbox) -> Option<(String, Arc<dyn Machines>)> {
+        let provider_ref = sandbox.machine().filter(|_| sandbox.leaving)?;
+        let machines = self.outside.machines.get(&sandbox.provider).filter(|machines| machines.holds(provider_ref))?;
+        Some((provider_ref.to_owned(), machines.clone()))
+    }
+
     /// Ends well only if the tree as it is now is kept, or there is nothing left to keep.
     pub(crate) async fn keep_tree(&self, id: &SandboxId) -> Result<(), Later> {
         let keeping = self.keeping.lock().entry(id.clone()).or_default().clone();
         let _alone = keeping.lock().await;
         let Some((sandbox, provider_ref, machines)) = self.standing(id) else { return Ok(()) };
+        if self.keep_now(id, &sandbox, &provider_ref, &*machines).await? {
+            return Ok(());
+        }
+        self.look_after(id, &*machines, &provider_ref).await
+    }
+
+    /// `false`: the machine, or its tree, is not there.
+    async fn keep_now(
+        &self,
+        id: &SandboxId,
+        sandbox: &Sandbox,
+        provider_ref: &str,
+        machines: &dyn Machines,
+    ) -> Result<bool, Later> {
         let rested = self.rested(id);
         if let Some(why) = self.unkept.lock().get(id).and_then(|it| it.refused(rested, self.now())) {
             return Err(Later::of(why));
         }
-        match self.take_tree(id, &sandbox, &provider_ref, &*machines, rested).await {
+        match self.take_tree(id, sandbox, provider_ref, machines, rested).await {
             Ok(Some(taken)) => {
                 self.unkept.lock().remove(id);
                 self.kept.lock().insert(id.clone(), taken);
-                Ok(())
+                Ok(true)
             }
-            Ok(None) => self.look_after(id, &*machines, &provider_ref).await,
-            Err(untaken) => self.not_kept(id, rested, untaken).await,
+            Ok(None) => Ok(false),
+            Err(untaken) => self.not_kept(id, rested, untaken).await.map(|()| false),
         }
+    }
+
+    /// Of a machine whose sandbox is over, for the threads that still stand on it. Of one that its provider calls dead nothing can be had.
+    pub(crate) async fn keep_the_last(&self, id: &SandboxId, provider_ref: &str, machines: &dyn Machines) -> Result<(), Later> {
+        let sandbox = self.outside.commands.with_world(|world| world.sandbox(id).cloned());
+        let own = sandbox.filter(|it| it.machine() == Some(provider_ref) && self.rested(id) > 0);
+        let Some(sandbox) = own else { return Ok(()) };
+        if matches!(machines.probe(provider_ref).await, Verdict::Dead { .. }) {
+            return Ok(());
+        }
+        self.keep_now(id, &sandbox, provider_ref, machines).await.map(drop)
     }
 
     /// When it was taken. `None`: the machine, or its tree, is not there.
@@ -115,8 +150,7 @@ impl Inner {
             let mut unkept = self.unkept.lock();
             let it = unkept.entry(id.clone()).or_default();
             let times = if it.rested == rested { it.times + 1 } else { 1 };
-            let refused = lasting.then(|| (self.now(), why.clone()));
-            *it = Unkept { rested, times, refused };
+            *it = Unkept { rested, times, at: self.now(), refused: lasting.then(|| why.clone()) };
             times
         };
         tracing::warn!(sandbox = %id, error = why, times, "a working tree is not kept");
@@ -129,6 +163,10 @@ impl Inner {
             }
         }
         Err(Later::of(why))
+    }
+
+    pub(crate) fn tried_to_keep(&self, id: &SandboxId) -> Option<u64> {
+        self.unkept.lock().get(id).map(|it| it.at)
     }
 
     fn rested(&self, id: &SandboxId) -> u64 {
@@ -157,6 +195,13 @@ impl Inner {
         let _unkept = keeping.lock().await;
         let making = self.making.lock().entry(id.clone()).or_default().clone();
         let _alone = making.lock().await;
+        let asked_for = self.outside.commands.with_world(|world| world.sandbox(id).filter(|it| it.leaving).cloned());
+        if let Some(sandbox) = asked_for {
+            return self.let_go(id, &sandbox).await;
+        }
+        if self.is_pending(id) {
+            return self.let_be(id).await;
+        }
         let Some((_, provider_ref, machines)) = self.standing(id) else { return Ok(()) };
         if self.used(id) != Use::Idle {
             return Ok(());
@@ -173,6 +218,37 @@ impl Inner {
             return Ok(());
         }
         machines.destroy(&provider_ref).await.map_err(Later::of)?;
+        self.settle(DestroySandbox { sandbox_id: id.clone() }, &format!("{id}:destroy")).await
+    }
+
+    fn is_pending(&self, id: &SandboxId) -> bool {
+        self.outside.commands.with_world(|world| world.sandbox(id).is_some_and(|it| it.status == SandboxStatus::Pending))
+    }
+
+    /// Whoever wanted it is gone, and no machine was recorded for it. If one stands there all the same, it is found by its label.
+    async fn let_be(&self, id: &SandboxId) -> Result<(), Later> {
+        self.outside.log.looked().await.map_err(Later::of)?;
+        self.caught_up().await?;
+        if !self.is_pending(id) || self.used(id) != Use::Idle {
+            return Ok(());
+        }
+        self.settle(DestroySandbox { sandbox_id: id.clone() }, &format!("{id}:destroy")).await
+    }
+
+    /// It is recorded as destroyed last, so that until its provider has said so it is tried again. What was not kept of its tree is kept
+    /// if that can be had: nobody waits for it.
+    async fn let_go(&self, id: &SandboxId, sandbox: &Sandbox) -> Result<(), Later> {
+        let Some((provider_ref, machines)) = self.leaving(sandbox) else { return Ok(()) };
+        let is_busy = self.used(id) == Use::Busy || !self.running_on(id).is_empty();
+        let worked_on = if is_busy { self.now() } else { self.rested(id) };
+        if worked_on > 0
+            && let Err(untaken) = self.take_tree(id, sandbox, &provider_ref, &*machines, worked_on).await
+        {
+            tracing::warn!(sandbox = %id, error = untaken.why, "the last of a working tree is not kept");
+        }
+        machines.destroy(&provider_ref).await.map_err(Later::of)?;
+        self.caught_up().await?;
+        self.fail_all_on(id, DESTROYED).await?;
         self.settle(DestroySandbox { sandbox_id: id.clone() }, &format!("{id}:destroy")).await
     }
 }

@@ -4,6 +4,7 @@
 //! what became of it under an id that a second attempt would have too. See `README.md` for the steps of a run.
 
 mod adopt;
+mod clear;
 mod command;
 mod desk;
 mod diagnose;
@@ -26,8 +27,10 @@ mod prompt;
 mod prune;
 mod reconcile;
 mod reply;
+mod sayable;
 mod story;
 mod surroundings;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod tools;

@@ -17,7 +17,8 @@ const CLASSES_MAX: usize = 64;
 const CLASS_LENGTH_MAX: usize = 48;
 const OTHER: &str = "other";
 const STATES: [&str; 4] = ["waiting", "starting", "running", "stopping"];
-const KINDS: [&str; 11] = ["drive", "watch", "next", "reply", "notice", "lost", "give_up", "unclaimed", "stray", "keep", "reap"];
+const KINDS: [&str; 12] =
+    ["drive", "watch", "next", "reply", "notice", "lost", "give_up", "unclaimed", "stray", "keep", "reap", "sweep"];
 
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -77,6 +78,7 @@ fn kind(job: &Job) -> &'static str {
         Job::Stray { .. } => "stray",
         Job::Keep { .. } => "keep",
         Job::Reap { .. } => "reap",
+        Job::Sweep => "sweep",
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use commands::command::{MarkSandboxDead, MarkSandboxLive, RequestSandbox, ResumeSandbox};
-use commands::ports::{MachineError, Machines, Plain, Recipe, VaultError, Verdict, Wanted};
+use commands::ports::{MachineError, Machines, Plain, RUNTIMES, Recipe, VaultError, Verdict, Wanted};
 use commands::secrets::{self, ResolveError, Resolved, Scope};
 use commands::{Actor, CommandError, Rejection, Sandbox, SandboxStatus, World};
 use events::dispatch::Warned;
@@ -12,6 +12,7 @@ use events::{SandboxId, ThreadId};
 
 use crate::dispatcher::{Inner, Later};
 use crate::ports::Tree;
+use crate::sayable::sayable;
 use crate::surroundings::{Halt, Surroundings, Trouble};
 
 /// Looks at the control plane until it shows a machine that lives.
@@ -29,8 +30,7 @@ pub(crate) struct Ready {
 
 impl Inner {
     pub(crate) fn provider(&self, name: &str) -> Result<Arc<dyn Machines>, Trouble> {
-        let machines = self.outside.machines.get(name).cloned();
-        machines.ok_or_else(|| Trouble::new("no_provider", format_args!("this server has no machines of {name}")))
+        self.outside.machines.get(name).cloned().ok_or_else(|| no_provider(name))
     }
 
     /// A machine is of an environment, and gets what that binds.
@@ -69,6 +69,10 @@ impl Inner {
                 .into());
             }
             match (sandbox.status, &sandbox.provider_ref) {
+                // What runs on it fails when it is gone, and then its tree is kept as well as it can be.
+                (SandboxStatus::Dead, _) if self.leaving(&sandbox).is_some() => {
+                    return Err(Later::of("the thread's machine is being destroyed, as a member asked").into());
+                }
                 (SandboxStatus::Dead, _) => {
                     // Whoever found it dead may not have come to that: with the threads their runs would be looked for elsewhere.
                     self.fail_all_on(&id, "it was marked dead").await?;
@@ -127,7 +131,7 @@ impl Inner {
     }
 
     pub(crate) async fn bury(&self, id: &SandboxId, why: &str) -> Result<(), Later> {
-        let reason = Some(why.chars().take(1_000).collect());
+        let reason = Some(sayable(why));
         self.settle(MarkSandboxDead { sandbox_id: id.clone(), reason }, &format!("{id}:dead")).await
     }
 
@@ -163,24 +167,32 @@ impl Inner {
             self.say_what_was_lost(id, sandbox, former).await?;
         }
         self.say_what_is_closed(id, &sandbox.provider, &at.recipe).await?;
-        let live = MarkSandboxLive { sandbox_id: id.clone(), provider_ref: created.provider_ref };
-        Ok(self.settle(live, &format!("{id}:live")).await?)
+        let live = MarkSandboxLive { sandbox_id: id.clone(), provider_ref: created.provider_ref.clone() };
+        self.settle(live, &format!("{id}:live")).await?;
+        self.take_back(machines, id, &created.provider_ref).await
     }
 
-    /// `None` for a sandbox that stands for no other. One that died before its machine was made has nothing to hand on but what it was
-    /// to be given itself.
+    /// A machine whose sandbox was given up while it was made would stand there for nobody.
+    async fn take_back(&self, machines: &dyn Machines, id: &SandboxId, provider_ref: &str) -> Result<(), Halt> {
+        let unwanted = |it: &Sandbox| it.status == SandboxStatus::Dead && it.machine().is_none();
+        if self.outside.commands.with_world(|world| world.sandbox(id).is_some_and(unwanted)) {
+            machines.destroy(provider_ref).await.map_err(Later::of)?;
+        }
+        Ok(())
+    }
+
+    /// `None` for a sandbox that stands for no other that was made. One that died before its machine was made has nothing to hand on but
+    /// what it was to be given itself.
     async fn former_tree(&self, id: &SandboxId, sandbox: &Sandbox) -> Result<Option<Former>, Halt> {
-        let (mut at, mut former) = (id.clone(), None);
+        let mut at = id.clone();
         loop {
             let from = self.desk.lock().came_from(&at).cloned();
-            let Some(from) = from else { return Ok(former) };
+            let Some(from) = from else { return Ok(None) };
             let tree = self.outside.trees.last(&sandbox.house_id, &from).await.map_err(Later::of)?;
             let was_made = |world: &World| world.sandbox(&from).is_some_and(|it| it.provider_ref.is_some());
             let was_made = self.outside.commands.with_world(was_made);
-            let found = tree.is_some() || was_made;
-            former = Some(Former { from: from.clone(), tree });
-            if found {
-                return Ok(former);
+            if tree.is_some() || was_made {
+                return Ok(Some(Former { from, tree }));
             }
             at = from;
         }
@@ -220,6 +232,17 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// What to do about it is for whoever runs a server, or writes environments.
+pub(crate) fn no_provider(name: &str) -> Trouble {
+    let how = match name {
+        "daytona" => "start one with `--daytona-token`, or let the environment name another `runtime`".to_owned(),
+        "sprite" => "start one with `--sprites-token`, or let the environment name another `runtime`".to_owned(),
+        "local" => "its log says why; or let the environment name another `runtime`".to_owned(),
+        _ => format!("the runtimes that there are: {}", RUNTIMES.join(", ")),
+    };
+    Trouble::new("no_provider", format_args!("this server has no machines of {name}: {how}"))
 }
 
 /// The sandbox that a new one stands for, and what was kept of it.

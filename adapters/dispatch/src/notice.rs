@@ -6,7 +6,7 @@ use events::{Chat, Entry, Event, EventId, ThreadEvent, ThreadId, ThreadStatus};
 
 use crate::desk::Notice;
 use crate::dispatcher::{Inner, Later};
-use crate::story::last_words;
+use crate::story::{LAST, last_words};
 
 const RESULT_MAX: usize = 32_000;
 
@@ -18,7 +18,9 @@ impl Inner {
         let why = match driver {
             None => "its bot is not known".to_owned(),
             Some(driver) => {
-                let entries = self.last_entries(&child).await?;
+                let whole =
+                    |entries: &[(u64, Entry)]| end_of(entries, status, ts).is_some_and(|end| begin_of(&entries[..end]).is_some());
+                let (entries, _) = self.back(&child, 0..u64::MAX, LAST, tells, whole).await?;
                 let text = result(status, run_that_ended(&entries, status, ts));
                 let chat = Chat { text, to: None, reply_to: Some(*finished) };
                 match self.say(parent, Some(driver), chat, Some(&format!("{finished}:result"))).await {
@@ -41,13 +43,27 @@ fn status_of(entry: &Entry) -> Option<ThreadStatus> {
     if let Ok(Event::Thread(ThreadEvent::StatusChanged(it))) = entry.event() { Some(it.status) } else { None }
 }
 
-/// From its beginning to its end, which has the time of what the parent was told. Others may have come since.
+/// Of a run, what it came to.
+fn tells(entry: &Entry) -> bool {
+    matches!(
+        entry.kind.as_str(),
+        "pi.assistant" | "signal.thread.status_changed" | "signal.thread.pi_failed" | "signal.thread.pi_session_orphaned"
+    )
+}
+
+/// It has the time of what the parent was told.
+fn end_of(entries: &[(u64, Entry)], status: ThreadStatus, ts: u64) -> Option<usize> {
+    entries.iter().position(|(_, entry)| entry.ts == ts && status_of(entry) == Some(status))
+}
+
+fn begin_of(before: &[(u64, Entry)]) -> Option<usize> {
+    before.iter().rposition(|(_, entry)| status_of(entry) == Some(ThreadStatus::Running))
+}
+
+/// From its beginning to its end. Others may have come since.
 fn run_that_ended(entries: &[(u64, Entry)], status: ThreadStatus, ts: u64) -> &[(u64, Entry)] {
-    let Some(end) = entries.iter().position(|(_, entry)| entry.ts == ts && status_of(entry) == Some(status)) else {
-        return entries;
-    };
-    let begun = entries[..end].iter().rposition(|(_, entry)| status_of(entry) == Some(ThreadStatus::Running));
-    &entries[begun.unwrap_or(0)..=end]
+    let Some(end) = end_of(entries, status, ts) else { return entries };
+    &entries[begin_of(&entries[..end]).unwrap_or(0)..=end]
 }
 
 fn result(status: ThreadStatus, entries: &[(u64, Entry)]) -> String {

@@ -62,7 +62,8 @@ pub struct Patience {
     pub machine: Duration,
     /// Of a run on a machine that cannot be reached, without a sign of life, before it is declared an orphan.
     pub unreachable: Duration,
-    /// An idle machine is kept for so long.
+    /// An idle machine is kept for so long, and a sandbox that nobody waits for before it is made. What is left of those that are over is
+    /// looked for as often, or every ten minutes if that is more often.
     pub reap: Duration,
     /// After the last work on a machine its tree is taken.
     pub keep: Duration,

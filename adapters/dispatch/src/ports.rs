@@ -50,4 +50,10 @@ pub trait Trees: Send + Sync + fmt::Debug {
 
     /// When the last one was taken.
     async fn taken(&self, house: &HouseId, sandbox: &SandboxId) -> Result<Option<u64>, TreeError>;
+
+    /// Of which sandboxes there is one.
+    async fn kept(&self) -> Result<Vec<(HouseId, SandboxId)>, TreeError>;
+
+    /// One that is gone already is fine.
+    async fn forget(&self, house: &HouseId, sandbox: &SandboxId) -> Result<(), TreeError>;
 }

@@ -18,6 +18,7 @@ use crate::ways::{DOOR_PORT, MODEL_PORT};
 /// Relative to the home directory of the machine, as all that follow.
 const RUNNER: &str = ".arbe/bin/arbe-runner";
 const GO_ON: &str = "Continue.";
+const CUT: &str = "[What was said before this is too long for a task, and stands in the thread only.]";
 
 pub(crate) fn prompt_file(run: &RunId) -> String {
     format!(".arbe/runs/{run}/prompt")
@@ -79,17 +80,17 @@ pub(crate) fn address_of(url: &str) -> Option<(String, bool)> {
 impl Inner {
     /// What was said since the run before, as it was said.
     pub(crate) async fn task(&self, thread: &ThreadId, about: std::ops::Range<u64>) -> Result<String, Later> {
-        let entries = self.read(thread, about.start, about.end).await?;
         let driver = self.outside.commands.with_world(|world| world.thread(thread).and_then(|thread| thread.agent_id));
         // A bot may give a task to itself.
-        let for_it = |(_, entry): &(u64, Entry)| chat(entry).filter(|chat| entry.author_agent_id != driver || chat.to == driver);
-        let said: Vec<_> = entries.iter().filter_map(for_it).collect();
+        let for_it = move |entry: &Entry| chat(entry).filter(|chat| entry.author_agent_id != driver || chat.to == driver);
+        let of_task = |entry: &Entry| entry.kind == "signal.permission.requested" || for_it(entry).is_some();
+        let (entries, is_cut) = self.back(thread, about, u64::MAX, of_task, |_| false).await?;
+        let said: Vec<_> = entries.iter().filter_map(|(_, entry)| for_it(entry)).collect();
         // What is said to a request for leave was told to the run that asked.
         let requests = entries.iter().filter(|(_, entry)| entry.kind == "signal.permission.requested");
         let requests: BTreeSet<EventId> = requests.map(|(_, entry)| entry.id).collect();
         let tasks = said.into_iter().filter(|chat| chat.reply_to.is_none_or(|to| !requests.contains(&to)));
-        let texts: Vec<_> = tasks.map(|chat| chat.text).collect();
-        Ok(if texts.is_empty() { GO_ON.to_owned() } else { texts.join("\n\n") })
+        Ok(task_of(tasks.map(|chat| chat.text).collect(), is_cut))
     }
 
     /// The variables, and those of them that nobody outside the machine may see.
@@ -153,6 +154,17 @@ impl Inner {
     }
 }
 
+/// Whoever works at it is told that it is not all.
+fn task_of(mut texts: Vec<String>, is_cut: bool) -> String {
+    if texts.is_empty() {
+        texts.push(GO_ON.to_owned());
+    }
+    if is_cut {
+        texts.insert(0, CUT.to_owned());
+    }
+    texts.join("\n\n")
+}
+
 fn model_variables(model: &ModelConfig, relayed: bool) -> Vec<(&'static str, String)> {
     let api = match model.api {
         Api::Openai => "openai-completions",
@@ -190,6 +202,13 @@ mod tests {
         assert_eq!(address_of("http://models.example/v1"), Some(("models.example:80".to_owned(), false)));
         assert_eq!(address_of("https://models.example/v1"), Some(("models.example:443".to_owned(), true)));
         assert_eq!(address_of("unix:/run/model"), None);
+    }
+
+    #[test]
+    fn a_task_that_is_not_all_that_was_said_begins_with_word_of_that() {
+        let said = || vec!["one".to_owned(), "two".to_owned()];
+        assert_eq!((task_of(Vec::new(), false), task_of(said(), false)), (GO_ON.to_owned(), "one\n\ntwo".to_owned()));
+        assert_eq!(task_of(said(), true), format!("{CUT}\n\none\n\ntwo"));
     }
 
     #[test]

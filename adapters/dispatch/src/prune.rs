@@ -12,6 +12,7 @@ use crate::dispatcher::{Inner, Later};
 use crate::due::Use;
 use crate::hands::together;
 use crate::judge::Judgement;
+use crate::sweep::LeftOver;
 
 const LOOKS_AT_ONCE: usize = 16;
 /// Each takes a tree along.
@@ -47,7 +48,8 @@ impl Inner {
     async fn prune_run(self: Arc<Self>, thread: ThreadId, run: Option<RunId>) -> Result<EndedRun, Left> {
         let room = self.desk.lock().room(&thread).cloned().unwrap_or_default();
         let (Some(run_id), Some(found)) = (run.clone(), room.run.as_ref()) else {
-            return Err(left_run(thread, run, &self.follows(ThreadStatus::Running, &room, None)));
+            let follows = self.follows(&thread, ThreadStatus::Running, &room, None);
+            return Err(left_run(thread, run, &follows));
         };
         let looked = if found.launched { self.look_at(&thread, &run_id).await } else { Ok(None) };
         let seen = looked.map_err(|later| left_run(thread.clone(), run.clone(), &later.to_string()))?;
@@ -56,7 +58,8 @@ impl Inner {
             Ok(Some(status)) => Ok(EndedRun { thread_id: thread, run_id, status, why: cause }),
             Ok(None) => {
                 let sight = seen.as_ref().map(|(sight, _)| sight);
-                Err(left_run(thread, run, &self.follows(ThreadStatus::Running, &room, sight)))
+                let follows = self.follows(&thread, ThreadStatus::Running, &room, sight);
+                Err(left_run(thread, run, &follows))
             }
             Err(later) => Err(left_run(thread, run, &later.to_string())),
         }
@@ -75,6 +78,7 @@ impl Inner {
             let live = world.sandboxes().filter(|(_, it)| it.house_id == *house && it.status == SandboxStatus::Live);
             live.map(|(id, _)| id.clone()).collect()
         });
+        self.prune_unmade(house, until, pruned).await;
         let mut idle = Vec::new();
         for id in live {
             let why = match self.used(&id) {
@@ -97,6 +101,51 @@ impl Inner {
                 None => pruned.left.push(left_machine(id, "it is being taken away, which takes its time")),
             }
         }
+        if let Err(later) = self.prune_left_over(house, until, pruned).await {
+            pruned.left.push(unlooked_for(format!("machines that are over were not looked for: {later}")));
+        }
+    }
+
+    /// A machine that is made after nobody waits for it is found among those that are over.
+    async fn prune_unmade(self: &Arc<Self>, house: &HouseId, until: Instant, pruned: &mut Pruned) {
+        let mut unmade: Vec<SandboxId> = self.outside.commands.with_world(|world| {
+            let pending = world.sandboxes().filter(|(_, it)| it.house_id == *house && it.status == SandboxStatus::Pending);
+            pending.map(|(id, _)| id.clone()).collect()
+        });
+        unmade.retain(|id| self.used(id) == Use::Idle);
+        let reap = |id: &SandboxId| {
+            let (inner, id) = (self.clone(), id.clone());
+            async move { inner.reap(&id).await }
+        };
+        let works = together(unmade.iter().map(reap).collect(), MACHINES_AT_ONCE, until).await;
+        for (id, work) in unmade.into_iter().zip(works) {
+            match work {
+                Some(Ok(())) => {}
+                Some(Err(later)) => pruned.left.push(left_machine(id, &later.to_string())),
+                None => pruned.left.push(left_machine(id, "it is being given up, which takes its time")),
+            }
+        }
+    }
+
+    async fn prune_left_over(self: &Arc<Self>, house: &HouseId, until: Instant, pruned: &mut Pruned) -> Result<(), Later> {
+        let (left_over, unlisted) = self.left_over(Some(house), until).await?;
+        let unlisted = unlisted.into_iter().map(|(provider, why)| format!("{provider} does not list its machines: {why}"));
+        pruned.left.extend(unlisted.map(unlooked_for));
+        let found: Vec<_> =
+            left_over.iter().map(|it| (it.sandbox.clone(), it.provider.clone(), it.provider_ref.clone())).collect();
+        let take = |it: LeftOver| {
+            let inner = self.clone();
+            async move { inner.take_left_over(&it).await }
+        };
+        let works = together(left_over.into_iter().map(take).collect(), MACHINES_AT_ONCE, until).await;
+        for ((sandbox_id, provider, provider_ref), work) in found.into_iter().zip(works) {
+            match work {
+                Some(Ok(())) => pruned.taken.push(TakenMachine { sandbox_id, provider, provider_ref }),
+                Some(Err(later)) => pruned.left.push(left_machine(sandbox_id, &later.to_string())),
+                None => pruned.left.push(left_machine(sandbox_id, "it is being taken away, which takes its time")),
+            }
+        }
+        Ok(())
     }
 
     /// Its tree is kept first, as ever.
@@ -140,6 +189,10 @@ fn cause(judgement: &Judgement) -> String {
 
 fn left_run(thread: ThreadId, run_id: Option<RunId>, why: &str) -> Left {
     Left { thread_id: Some(thread), run_id, sandbox_id: None, why: why.to_owned() }
+}
+
+fn unlooked_for(why: String) -> Left {
+    Left { thread_id: None, run_id: None, sandbox_id: None, why }
 }
 
 fn left_machine(id: SandboxId, why: &str) -> Left {

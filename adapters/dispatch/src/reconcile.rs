@@ -21,7 +21,7 @@ impl Inner {
     pub(crate) async fn reconcile(&self, house: &HouseId, until: Instant) -> Result<Vec<Seen>, Later> {
         let rows = self.outside.commands.with_world(|world| alive(world, house));
         let asked = rows.iter().map(|(id, sandbox)| self.asked(id, sandbox)).collect();
-        let (listed, verdicts) = tokio::join!(self.listed(house, until), together(asked, AT_ONCE, until));
+        let (listed, verdicts) = tokio::join!(self.listed(Some(house), until), together(asked, AT_ONCE, until));
         // After the list: whatever is in it was asked for before.
         let known = self.outside.commands.with_world(|world| Known::of(world, house));
         let mut seen = Vec::new();
@@ -41,8 +41,8 @@ impl Inner {
         Ok(seen)
     }
 
-    /// What each provider has of the house, or why it does not say.
-    async fn listed(&self, house: &HouseId, until: Instant) -> Vec<(String, Result<Vec<Listed>, String>)> {
+    /// What each provider has of the house, or of all, or why it does not say.
+    pub(crate) async fn listed(&self, house: Option<&HouseId>, until: Instant) -> Vec<(String, Result<Vec<Listed>, String>)> {
         let lists = self.outside.machines.values().cloned().map(|machines| async move {
             match tokio::time::timeout(ANSWER, machines.list()).await {
                 Ok(Ok(listed)) => Ok(listed),
@@ -53,7 +53,7 @@ impl Inner {
         let lists = together(lists.collect(), AT_ONCE, until).await;
         let of_house = |list: Option<Result<Vec<Listed>, String>>| {
             let mut machines = list.unwrap_or_else(|| Err(LATE.to_owned()))?;
-            machines.retain(|it| it.house.as_ref() == Some(house));
+            machines.retain(|it| house.is_none() || it.house.as_ref() == house);
             Ok(machines)
         };
         self.outside.machines.keys().cloned().zip(lists.into_iter().map(of_house)).collect()

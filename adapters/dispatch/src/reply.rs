@@ -113,8 +113,7 @@ impl Inner {
     /// Whether that was the last. What an earlier attempt has said is not said again.
     async fn round(&self, it: &Answering, said: &Said, key: Option<&commands::ports::Plain>) -> Result<bool, Halt> {
         self.go_on(it)?;
-        let entries = self.entries_about(&it.thread, said.seq).await?;
-        let past = history::history(self, it, said, &entries);
+        let past = history::history(self, it, said).await?;
         if past.rounds > self.options.manners.rounds {
             return Err(Trouble::new("too_many_rounds", "the bot kept calling tools and did not come to an end").into());
         }

@@ -9,6 +9,7 @@ use events::{AgentId, EnvironmentId, ThreadId};
 use crate::desk::turn_id;
 use crate::dispatcher::{Inner, Later};
 use crate::model::{ModelConfig, Rules};
+use crate::sayable::sayable;
 use crate::trigger;
 
 /// Final: said on the thread, and tried again by nobody.
@@ -21,7 +22,7 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     pub(crate) fn new(class: &'static str, message: impl ToString) -> Self {
-        Self { class, message: message.to_string() }
+        Self { class, message: sayable(&message.to_string()) }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use events::{HouseId, SandboxId};
+use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 
@@ -12,6 +13,7 @@ use crate::ports::{Tree, TreeError, Trees};
 
 /// Of the format below. Persisted; never changed.
 const MAGIC: &[u8; 8] = b"arbetre1";
+const TREES: &str = "trees";
 const HEAD: usize = MAGIC.len() + 8;
 
 /// Objects `trees/<house>/<sandbox>`: the magic, the time in milliseconds as eight little-endian bytes, the tree.
@@ -45,7 +47,7 @@ impl ObjectTrees {
 }
 
 fn place(house: &HouseId, sandbox: &SandboxId) -> Path {
-    Path::from_iter(["trees", house.as_str(), sandbox.as_str()])
+    Path::from_iter([TREES, house.as_str(), sandbox.as_str()])
 }
 
 fn taken(bytes: &Bytes) -> Result<u64, TreeError> {
@@ -71,6 +73,31 @@ impl Trees for ObjectTrees {
         // What is no tree is as good as none, and the next one takes its place.
         Ok(self.get(house, sandbox, true).await?.and_then(|bytes| taken(&bytes).ok()))
     }
+
+    async fn kept(&self) -> Result<Vec<(HouseId, SandboxId)>, TreeError> {
+        let listed = self.objects.list(Some(&Path::from(TREES)));
+        let places: Vec<_> = listed.map_ok(|found| whose(&found.location)).try_collect().await.map_err(unreached)?;
+        Ok(places.into_iter().flatten().collect())
+    }
+
+    async fn forget(&self, house: &HouseId, sandbox: &SandboxId) -> Result<(), TreeError> {
+        match self.objects.delete(&place(house, sandbox)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(unreached(error)),
+        }
+    }
+}
+
+fn unreached(error: object_store::Error) -> TreeError {
+    TreeError(error.to_string())
+}
+
+/// What is named otherwise is none of ours.
+fn whose(location: &Path) -> Option<(HouseId, SandboxId)> {
+    let mut parts = location.parts().skip(1);
+    let (house, sandbox) = (parts.next()?, parts.next()?);
+    let whose = (house.as_ref().parse().ok()?, sandbox.as_ref().parse().ok()?);
+    parts.next().is_none().then_some(whose)
 }
 
 #[cfg(test)]
@@ -91,6 +118,25 @@ mod tests {
         assert_eq!(trees.taken(&house, &sandbox).await, Ok(Some(9)));
         assert_eq!(trees.last(&house, &sandbox).await, Ok(Some(Tree { taken_ms: 9, bytes: "tree 9".into() })));
         assert_eq!(trees.last(&house, &SandboxId::new("t").unwrap()).await, Ok(None));
+    }
+
+    #[tokio::test]
+    async fn a_tree_that_is_forgotten_is_gone_and_the_others_are_listed() {
+        let objects = Arc::new(InMemory::new());
+        let trees = ObjectTrees::new(objects.clone());
+        let (house, one, two) = (HouseId::new("h").unwrap(), SandboxId::new("s1").unwrap(), SandboxId::new("s2").unwrap());
+        for sandbox in [&one, &two] {
+            trees.keep(&house, sandbox, Tree { taken_ms: 7, bytes: "tree".into() }).await.unwrap();
+        }
+        objects.put(&Path::from("trees/h/s3/deep"), Bytes::new().into()).await.unwrap();
+        objects.put(&Path::from("treesh/h/s4"), Bytes::new().into()).await.unwrap();
+        let mut kept = trees.kept().await.unwrap();
+        kept.sort();
+        assert_eq!(kept, [(house.clone(), one.clone()), (house.clone(), two.clone())]);
+        for _ in 0..2 {
+            trees.forget(&house, &one).await.unwrap();
+        }
+        assert_eq!((trees.last(&house, &one).await, trees.kept().await.unwrap()), (Ok(None), vec![(house, two)]));
     }
 
     #[tokio::test]

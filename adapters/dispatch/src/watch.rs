@@ -9,9 +9,11 @@ use commands::ports::{Exit, MachineError, Machines, ProcessState, Verdict};
 use events::{RunId, SandboxId, ThreadId};
 use tokio::sync::Notify;
 
+use crate::clear::grace;
 use crate::desk::Run;
 use crate::dispatcher::{Inner, Later};
 use crate::judge::{Judgement, Sight, judge};
+use crate::keep::DESTROYED;
 use crate::surroundings::Trouble;
 
 /// Of a process that was asked to end.
@@ -61,13 +63,19 @@ impl Inner {
         // A machine may take long to answer. What the run has said of itself meanwhile counts before what was seen of it.
         self.caught_up().await?;
         let Some(found) = self.desk.lock().run(thread, run).cloned() else { return Ok(None) };
-        let sight = Sight { process: sight.process, machine: sight.machine, ..self.blind(&found) };
+        let is_dead = matches!(sight.machine, Verdict::Dead { .. });
+        let is_going = is_dead && placed.as_ref().is_some_and(|it| self.lets_go(&it.sandbox));
+        let machine = if is_going { Verdict::Unknown { why: "it is being destroyed".to_owned() } } else { sight.machine };
+        let sight = Sight { process: sight.process, machine, ..self.blind(&found) };
         let judgement = judge(&sight, &self.options.patience);
         let adopted = match &placed {
             Some(placed) => self.adopts(&judgement, thread, &found, sight.silent, placed).await?,
             None => false,
         };
         if !adopted {
+            if let Some((placed, grace)) = placed.as_ref().zip(grace(&judgement, &sight)) {
+                self.clear(thread, &found, placed, grace).await?;
+            }
             self.carry_out(thread, &found, placed.as_ref(), sight.silent, judgement.clone()).await?;
         }
         Ok(Some((sight, judgement)))
@@ -128,19 +136,9 @@ impl Inner {
                 let Some(Placed { provider_ref, machines, .. }) = placed else { return Ok(()) };
                 machines.keep_alive(provider_ref).await.map_err(Later::of)
             }
-            Judgement::Stop => {
-                if let Some(Placed { provider_ref, machines, .. }) = placed {
-                    machines.stop(provider_ref, run.as_str(), GRACE).await.map_err(Later::of)?;
-                }
-                self.end(thread, run, Outcome::Cancelled, None, None).await
-            }
-            Judgement::Cancelled => self.end(thread, run, Outcome::Cancelled, None, None).await,
+            Judgement::Stop | Judgement::Cancelled => self.end(thread, run, Outcome::Cancelled, None, None).await,
             Judgement::Exited(exit) => {
-                let (message, code) = match exit {
-                    Exit::Code(code) => (format!("the runner ended with {code} and did not say how the run ended"), Some(code)),
-                    Exit::Signal(signal) => (format!("the runner was ended by signal {signal}"), None),
-                    Exit::TimedOut => ("the runner took too long and was ended".to_owned(), None),
-                };
+                let (message, code) = wordless(exit);
                 self.fail(thread, run, &Trouble::new("runner_exit", message), code).await
             }
             Judgement::Orphaned => self.orphan(thread, run, silent).await,
@@ -158,23 +156,35 @@ impl Inner {
         }
     }
 
+    /// A member wants it gone, and this server sees to that. While it is taken away it is dead already for some providers, and what runs
+    /// there may still go on: who takes it away tells the runs on it when it is gone.
+    fn lets_go(&self, sandbox: &SandboxId) -> bool {
+        self.outside.commands.with_world(|world| world.sandbox(sandbox).is_some_and(|it| self.leaving(it).is_some()))
+    }
+
     /// Everything that ran on it has failed, and each thread says why. What was only on its way there goes to the next machine.
     pub(crate) async fn machine_died(&self, sandbox: &SandboxId, why: &str) -> Result<(), Later> {
+        if self.lets_go(sandbox) {
+            return Ok(());
+        }
+        let leaving = self.outside.commands.with_world(|world| world.sandbox(sandbox).is_some_and(|it| it.leaving));
         self.bury(sandbox, why).await?;
-        self.fail_all_on(sandbox, why).await
+        self.fail_all_on(sandbox, if leaving { DESTROYED } else { why }).await
+    }
+
+    /// The runs that were launched on it, wherever their threads point by now.
+    pub(crate) fn running_on(&self, sandbox: &SandboxId) -> Vec<(ThreadId, RunId)> {
+        let desk = self.desk.lock();
+        self.outside.commands.with_world(|world| {
+            let launched = desk.open().filter_map(|(id, room)| Some((id, room.run.as_ref().filter(|run| run.launched)?)));
+            let on_it = launched.filter(|(id, run)| machine_of(world, id, Some(run)).as_ref() == Some(sandbox));
+            on_it.map(|(id, run)| (id.clone(), run.run_id.clone())).collect()
+        })
     }
 
     pub(crate) async fn fail_all_on(&self, sandbox: &SandboxId, why: &str) -> Result<(), Later> {
-        let running: Vec<_> = {
-            let desk = self.desk.lock();
-            self.outside.commands.with_world(|world| {
-                let launched = desk.open().filter_map(|(id, room)| Some((id, room.run.as_ref().filter(|run| run.launched)?)));
-                let on_it = launched.filter(|(id, run)| machine_of(world, id, Some(run)).as_ref() == Some(sandbox));
-                on_it.map(|(id, run)| (id.clone(), run.run_id.clone())).collect()
-            })
-        };
         let trouble = Trouble::new("sandbox_dead", format_args!("the machine is gone: {why}"));
-        for (thread, run) in running {
+        for (thread, run) in self.running_on(sandbox) {
             self.fail(&thread, &run, &trouble, None).await?;
         }
         Ok(())
@@ -186,6 +196,19 @@ impl Inner {
             Verdict::Dead { why } => self.machine_died(sandbox, &why).await,
             Verdict::Live | Verdict::Resumable | Verdict::Unknown { .. } => Ok(()),
         }
+    }
+}
+
+/// How a runner ended that has not said how its run did. Of a signal providers may not know whether it was meant for the runner or for the
+/// sandbox.
+fn wordless(exit: Exit) -> (String, Option<i32>) {
+    match exit {
+        Exit::Code(code) => (format!("the runner ended with {code} and did not say how the run ended"), Some(code)),
+        Exit::Signal(signal) => (format!("the runner, or the sandbox around it, was ended by signal {signal}"), None),
+        Exit::Sandbox(signal) => {
+            (format!("the sandbox was killed from outside, by signal {signal}, and the runner with it"), None)
+        }
+        Exit::TimedOut => ("the runner took too long and was ended".to_owned(), None),
     }
 }
 

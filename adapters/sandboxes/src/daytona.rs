@@ -226,7 +226,14 @@ impl Machines for Daytona {
     }
 
     async fn stop(&self, machine: &Machine, name: &str, patience: Duration) -> Result<(), MachineError> {
-        remote::stop(&self.inner, machine, name, patience).await
+        match remote::stop(&self.inner, machine, name, patience).await {
+            // One that was accepted and has not begun must not begin now.
+            Err(gone @ MachineError::Gone(_)) => {
+                self.inner.close_session(machine, &session(name)).await?;
+                Err(gone)
+            }
+            stopped => stopped,
+        }
     }
 
     async fn write(&self, machine: &Machine, path: &str, contents: Bytes) -> Result<(), MachineError> {

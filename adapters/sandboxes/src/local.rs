@@ -180,6 +180,17 @@ impl Local {
         }
     }
 
+    /// Whoever made it was given up. It cannot say whose it is, so nobody else would have it taken away.
+    async fn take_half_made_away(&self, id: &str) {
+        let turn = self.turn(id);
+        let Ok(_turn) = turn.try_lock() else { return };
+        if matches!(self.made(id), Err(MachineError::Gone(_)))
+            && let Err(error) = create::take_away(self, id).await
+        {
+            tracing::warn!(machine = id, %error, "a machine that was not finished cannot be removed");
+        }
+    }
+
     /// What a launched process has printed, as far as it is kept.
     pub async fn log(&self, machine: &Machine, name: &str) -> Result<Bytes, MachineError> {
         let (place, _) = self.made(machine)?;
@@ -381,6 +392,9 @@ impl Machines for Local {
 
     async fn list(&self) -> Result<Vec<Listed>, MachineError> {
         let ids = self.ids().map_err(|error| unavailable("the machines cannot be listed", &error))?;
+        for id in &ids {
+            self.take_half_made_away(id).await;
+        }
         let listed = ids.into_iter().filter_map(|id| {
             let (place, meta) = self.made(&id).ok()?;
             let records = place.records().into_iter().filter_map(|path| Record::load(&path).ok().flatten());

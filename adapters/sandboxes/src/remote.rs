@@ -288,13 +288,16 @@ pub(crate) async fn read(reach: &impl Reach, machine: &str, path: &str, largest:
     reach.get(machine, &path, largest).await
 }
 
+/// Whoever works in a machine can delete what is written down there, so everything that bears the name ends, whatever is known of it.
 pub(crate) async fn stop(reach: &impl Reach, machine: &str, name: &str, patience: Duration) -> Result<(), MachineError> {
-    if known(reach, machine, name).await? == Known::Never {
-        return Err(MachineError::Gone(format!("no process {name:?}")));
-    }
+    let known = known(reach, machine, name).await?;
     let layout = reach.layout(machine).await?;
     let ran = reach.run(machine, &script::end(&layout, name, patience)?, patience + PATIENCE).await?;
-    if ran.code == 0 { Ok(()) } else { Err(MachineError::Unknown(format!("{name:?} could not be ended"))) }
+    match (ran.code, known) {
+        (0, Known::Never) => Err(MachineError::Gone(format!("no process {name:?}"))),
+        (0, Known::Running | Known::Exited(_) | Known::Lost) => Ok(()),
+        (_, _) => Err(MachineError::Unknown(format!("{name:?} could not be ended"))),
+    }
 }
 
 pub(crate) async fn snapshot(reach: &impl Reach, machine: &str, largest: usize) -> Result<Bytes, MachineError> {

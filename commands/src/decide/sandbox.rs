@@ -6,7 +6,15 @@ use super::{Draft, filled};
 use crate::bounds;
 use crate::command::{DestroySandbox, MarkSandboxDead, MarkSandboxLive, RequestSandbox, ResumeSandbox, SetThreadSandbox};
 use crate::rejection::Rejection;
-use crate::world::{Sandbox, SandboxStatus, Thread};
+use crate::world::{ASKED_FOR, Sandbox, SandboxStatus, Thread};
+
+/// Death is what the provider says. What stands behind a machine that is only called dead would be left to itself.
+const NOT_BY_HAND: &str = "live, and its machine was made by a server, which asks the provider whether it is dead: `arbe sandbox list \
+                           --reconcile` has it ask now, and `arbe sandbox destroy` has it take the machine away";
+
+/// Threads that leave too early leave the last of its tree behind.
+const NOT_GONE: &str = "being destroyed: what is on it can be resumed when its machine is gone. If no server has machines of its provider \
+                        any more, `arbe sandbox resume --provider` with another one does not wait for that";
 
 /// For a thread, the pointer is set in the same commit, so that two drivers cannot make two machines for it.
 pub(super) fn request(draft: &mut Draft<'_>, command: &RequestSandbox) -> Result<(), Rejection> {
@@ -47,9 +55,7 @@ pub(super) fn live(draft: &mut Draft<'_>, command: &MarkSandboxLive) -> Result<(
     bounds::name("provider_ref", &command.provider_ref)?;
     match sandbox.status {
         SandboxStatus::Pending => {}
-        SandboxStatus::Live | SandboxStatus::Dead => {
-            return Err(Rejection::SandboxStatus { status: sandbox.status.as_str() });
-        }
+        SandboxStatus::Live | SandboxStatus::Dead => return Err(is(sandbox.status.as_str())),
     }
     let (sandbox_id, provider_ref) = (command.sandbox_id.clone(), command.provider_ref.clone());
     draft.append_house(&sandbox.house_id, SandboxLive { sandbox_id, provider_ref });
@@ -62,35 +68,51 @@ pub(super) fn dead(draft: &mut Draft<'_>, command: &MarkSandboxDead) -> Result<(
         bounds::text("reason", reason)?;
     }
     match sandbox.status {
+        SandboxStatus::Live if draft.actor.agent().is_some() && sandbox.machine().is_some() => return Err(is(NOT_BY_HAND)),
         SandboxStatus::Pending | SandboxStatus::Live => {}
-        SandboxStatus::Dead => return Err(Rejection::SandboxStatus { status: sandbox.status.as_str() }),
+        SandboxStatus::Dead => return Err(is(sandbox.status.as_str())),
     }
     let (sandbox_id, reason) = (command.sandbox_id.clone(), command.reason.clone());
     draft.append_house(&sandbox.house_id, SandboxDead { sandbox_id, reason });
     Ok(())
 }
 
+/// A member can only ask for the end of a machine that drivers made. It is dead from then on, for whoever looks for a machine, and they
+/// tell of its end, and of what ran on it, when its provider has said that it is gone.
 pub(super) fn destroy(draft: &mut Draft<'_>, command: &DestroySandbox) -> Result<(), Rejection> {
     let sandbox = subject(draft, &command.sandbox_id)?;
+    let sandbox_id = command.sandbox_id.clone();
     if sandbox.destroyed {
-        return Err(Rejection::SandboxStatus { status: "destroyed" });
+        return Err(is("destroyed"));
     }
-    draft.append_house(&sandbox.house_id, SandboxDestroyed { sandbox_id: command.sandbox_id.clone() });
+    if draft.actor.agent().is_none() || sandbox.machine().is_none() {
+        draft.append_house(&sandbox.house_id, SandboxDestroyed { sandbox_id });
+    } else if !sandbox.leaving {
+        let reason = Some(ASKED_FOR.to_owned());
+        draft.append_house(&sandbox.house_id, SandboxDead { sandbox_id, reason });
+    }
     Ok(())
+}
+
+fn is(status: &str) -> Rejection {
+    Rejection::SandboxStatus { status: status.to_owned() }
 }
 
 /// All threads move together: to move only one would silently fork the others onto a resume of their own.
 pub(super) fn resume(draft: &mut Draft<'_>, command: &ResumeSandbox) -> Result<(), Rejection> {
     let id = filled(command.new_sandbox_id.as_ref())?.clone();
     let sandbox = subject(draft, &command.sandbox_id)?;
+    let provider = command.provider.as_ref().unwrap_or(&sandbox.provider).clone();
     match sandbox.status {
+        SandboxStatus::Dead if draft.actor.agent().is_some() && sandbox.leaving && provider == sandbox.provider => {
+            return Err(is(NOT_GONE));
+        }
         SandboxStatus::Dead => {}
         SandboxStatus::Pending | SandboxStatus::Live => return Err(Rejection::SandboxNotDead),
     }
     if draft.world.sandbox(&id).is_some() {
         return Err(Rejection::IdTaken);
     }
-    let provider = command.provider.as_ref().unwrap_or(&sandbox.provider).clone();
     bounds::name("provider", &provider)?;
     let threads: Vec<_> = draft.world.threads_on(&command.sandbox_id).collect();
     if threads.is_empty() {

@@ -41,6 +41,9 @@ pub fn command_run(command_id: &str) -> Option<RunId> {
     }
 }
 
+/// The class of a command that took longer than it might.
+pub const COMMAND_TIMEOUT: &str = "command_timeout";
+
 /// What became of it, as the thread has it too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
@@ -53,7 +56,8 @@ pub struct Ran {
     /// There was more output than the thread keeps.
     pub truncated: bool,
     pub duration_ms: u64,
-    /// Why there is no exit code.
+    /// Why there is no exit code: a word that programs match on, and a sentence.
+    pub error_class: Option<String>,
     pub why: Option<String>,
     /// Where in the log it stands.
     pub position: u64,
@@ -93,6 +97,7 @@ pub trait Hands: Send + Sync + fmt::Debug {
     /// What is known of the thread's run, and what follows from it. Changes nothing.
     async fn diagnose(&self, thread: &ThreadId) -> Result<Diagnosis, HandsError>;
 
-    /// Looks at every running run of the house once, ends those that are over, and takes the idle machines of delegated work away.
+    /// Looks at every running run of the house once and ends those that are over. Takes the idle machines of delegated work away, and
+    /// those whose sandboxes are over, and gives up sandboxes of such work that nobody waits for. What a member asked for stays.
     async fn prune(&self, house: &HouseId) -> Result<Pruned, HandsError>;
 }

@@ -16,6 +16,9 @@ use super::Plain;
 /// The provider's own name of a machine: `provider_ref` in the log.
 pub type Machine = str;
 
+/// What a recipe may name as its `runtime`.
+pub const RUNTIMES: [&str; 3] = ["local", "daytona", "sprite"];
+
 /// What an environment's `config` says of its machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -147,6 +150,8 @@ pub struct Execute {
 pub enum Exit {
     Code(i32),
     Signal(i32),
+    /// All that it ran in was ended by this signal, from outside.
+    Sandbox(i32),
     TimedOut,
 }
 

@@ -5,6 +5,9 @@ use events::{AgentId, EnvironmentId, HouseEvent, HouseId, JsonObject, Role, Sand
 
 use super::{Absent, Effect, World};
 
+/// The reason by which a member's wish is known from what members themselves once said of machines. Persisted; never changed.
+pub(crate) const ASKED_FOR: &str = "a member asked for its end";
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct House {
     pub name: String,
@@ -38,8 +41,12 @@ pub struct Sandbox {
     /// A member told what its machine is called. Drivers have not seen it, and another house's may be called so.
     pub hearsay: bool,
     pub status: SandboxStatus,
+    /// The system asked for it, for a delegated thread; or it stands for one that was so.
+    pub ephemeral: bool,
     /// A destroyed sandbox is dead and stays as a row.
     pub destroyed: bool,
+    /// A member asked for the end of a machine that drivers made, and they have not told yet that it is gone.
+    pub leaving: bool,
 }
 
 impl Sandbox {
@@ -122,10 +129,15 @@ impl World {
                 (sandbox.status, sandbox.provider_ref) = (SandboxStatus::Live, Some(it.provider_ref));
                 sandbox.hearsay = author.is_some();
             }
-            HouseEvent::SandboxDead(it) => self.sandbox_of(id, &it.sandbox_id)?.status = SandboxStatus::Dead,
+            HouseEvent::SandboxDead(it) => {
+                let sandbox = self.sandbox_of(id, &it.sandbox_id)?;
+                sandbox.status = SandboxStatus::Dead;
+                let asked_for = author.is_some() && it.reason.as_deref() == Some(ASKED_FOR);
+                sandbox.leaving = asked_for && !sandbox.destroyed && sandbox.machine().is_some();
+            }
             HouseEvent::SandboxDestroyed(it) => {
                 let sandbox = self.sandbox_of(id, &it.sandbox_id)?;
-                (sandbox.status, sandbox.destroyed) = (SandboxStatus::Dead, true);
+                (sandbox.status, sandbox.destroyed, sandbox.leaving) = (SandboxStatus::Dead, true, false);
             }
         }
         Ok(Effect::Applied)
@@ -204,7 +216,9 @@ impl World {
             provider_ref: None,
             hearsay: false,
             status: SandboxStatus::Pending,
+            ephemeral: false,
             destroyed: false,
+            leaving: false,
         };
         self.sandboxes.insert(it.sandbox_id, sandbox);
         Ok(Effect::Applied)

@@ -44,7 +44,7 @@ impl Thread {
 }
 
 impl World {
-    pub(super) fn apply_thread(&mut self, id: &ThreadId, event: ThreadEvent) -> Result<Effect, Absent> {
+    pub(super) fn apply_thread(&mut self, id: &ThreadId, event: ThreadEvent, author: Option<AgentId>) -> Result<Effect, Absent> {
         if let ThreadEvent::Created(created) = event {
             return self.thread_created(id, created);
         }
@@ -63,10 +63,17 @@ impl World {
                 thread.run_id = it.run_id.or(thread.run_id.take());
             }
             ThreadEvent::SandboxSet(it) => {
+                let delegated = thread.agent_id.is_some() && thread.parent_thread_id.is_some();
                 self.index.move_thread(id, thread.sandbox_id.as_ref(), it.sandbox_id.as_ref());
-                thread.sandbox_id = it.sandbox_id;
+                thread.sandbox_id.clone_from(&it.sandbox_id);
+                // The system points a thread at a sandbox only where it asks for one.
+                if let Some(sandbox) = it.sandbox_id.as_ref().and_then(|id| self.sandboxes.get_mut(id)) {
+                    sandbox.ephemeral |= delegated && author.is_none();
+                }
             }
             ThreadEvent::SandboxResumed(it) => {
+                let former = self.sandboxes.get(&it.from_sandbox_id).is_some_and(|former| former.ephemeral);
+                self.sandboxes.get_mut(&it.sandbox_id).into_iter().for_each(|sandbox| sandbox.ephemeral = former);
                 self.index.move_thread(id, thread.sandbox_id.as_ref(), Some(&it.sandbox_id));
                 thread.sandbox_id = Some(it.sandbox_id);
             }

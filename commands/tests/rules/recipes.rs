@@ -34,6 +34,8 @@ fn a_slip_is_named_with_its_place() {
         (json!({ "limits": { "memory_mib": 0 } }), "config: limits.memory_mib: is not between"),
         (json!({ "limits": { "pids": u64::MAX } }), "config: limits.pids: is not between"),
         (json!({ "limits": [] }), "config: limits: is not an object"),
+        (json!({ "runtime": "moon" }), "config: runtime: there is no \"moon\": known are local, daytona, sprite"),
+        (json!({ "runtime": "Local" }), "config: runtime: there is no"),
         (json!({ "branch": "main" }), "config: branch: there is no `repo`"),
         (json!({ "repo": "r", "branch": "-x" }), "config: branch: begins with"),
         (json!({ "env": { "A-B": "x" } }), "config: env.A-B: not a variable"),

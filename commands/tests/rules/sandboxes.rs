@@ -1,5 +1,7 @@
-use commands::SandboxStatus;
-use commands::command::{Delegate, DestroySandbox, RequestSandbox, ResumeSandbox, SetDefaultEnvironment, SetThreadSandbox};
+use commands::command::{
+    Delegate, DestroySandbox, MarkSandboxDead, RequestSandbox, ResumeSandbox, SetDefaultEnvironment, SetThreadSandbox,
+};
+use commands::{Actor, Decision, SandboxStatus, decide};
 
 use crate::scene::*;
 
@@ -24,6 +26,110 @@ fn a_sandbox_walks_from_pending_through_live_to_dead() {
     assert_eq!(scene.refused(SYSTEM, dead("s")), "wrong_sandbox_status");
     scene.given(SYSTEM, DestroySandbox { sandbox_id: sandbox("s") });
     assert_eq!(scene.refused(SYSTEM, DestroySandbox { sandbox_id: sandbox("s") }), "wrong_sandbox_status");
+}
+
+fn destroy(id: &str) -> DestroySandbox {
+    DestroySandbox { sandbox_id: sandbox(id) }
+}
+
+fn of_sandbox(scene: &Scene) -> commands::Sandbox {
+    scene.world.sandbox(&sandbox("s")).unwrap().clone()
+}
+
+#[test]
+fn a_member_asks_for_the_end_of_a_machine_that_drivers_made_and_they_tell_when_it_is_gone() {
+    let mut scene = scene();
+    scene.given(SYSTEM, live("s"));
+    scene.given(AS_MEMBER, point("d", Some("s")));
+    scene.given(AS_MEMBER, start("d", "r"));
+    assert_eq!(scene.kinds(AS_MEMBER, destroy("s")), ["arbe-house-h signal.sandbox.dead"], "also while a run is on it");
+    assert!(of_sandbox(&scene).leaving && !of_sandbox(&scene).destroyed);
+    assert!(scene.given(AS_OWNER, destroy("s")).is_empty(), "it was asked for already");
+    assert_eq!(scene.kinds(SYSTEM, destroy("s")), ["arbe-house-h signal.sandbox.destroyed"]);
+    assert!(!of_sandbox(&scene).leaving && of_sandbox(&scene).destroyed);
+    assert_eq!(scene.refused(AS_MEMBER, destroy("s")), "wrong_sandbox_status");
+}
+
+#[test]
+fn a_member_resumes_what_is_on_a_machine_that_is_being_destroyed_when_it_is_gone_and_drivers_earlier() {
+    let mut scene = scene();
+    scene.given(SYSTEM, live("s"));
+    scene.given(AS_MEMBER, point("t", Some("s")));
+    scene.given(AS_MEMBER, destroy("s"));
+    assert_eq!(scene.refused(AS_MEMBER, resume("s", "n")), "wrong_sandbox_status");
+    scene.clone().given(SYSTEM, resume("s", "n"));
+    // Its own may be one that no server has any more.
+    scene.clone().given(AS_MEMBER, ResumeSandbox { provider: Some("another".to_owned()), ..resume("s", "n") });
+    scene.given(SYSTEM, destroy("s"));
+    scene.given(AS_MEMBER, resume("s", "n"));
+}
+
+#[test]
+fn who_once_called_a_machine_dead_that_drivers_made_has_not_asked_for_its_end() {
+    let mut scene = scene();
+    scene.given(SYSTEM, live("s"));
+    let said = MarkSandboxDead { reason: Some("I think so".to_owned()), ..dead("s") };
+    let said = decide(&scene.world, &SYSTEM, &said.into()).unwrap();
+    // As logs from before have it.
+    scene.append(Decision { author: Some(MEMBER), ..said });
+    assert_eq!((of_sandbox(&scene).status, of_sandbox(&scene).leaving), (SandboxStatus::Dead, false));
+}
+
+#[test]
+fn a_machine_that_was_found_dead_is_taken_away_too_when_a_member_asks() {
+    let mut scene = scene();
+    scene.given(SYSTEM, live("s"));
+    scene.given(SYSTEM, dead("s"));
+    assert!(!of_sandbox(&scene).leaving);
+    scene.given(AS_MEMBER, destroy("s"));
+    assert!(of_sandbox(&scene).leaving);
+}
+
+#[test]
+fn nobody_but_its_provider_says_that_a_machine_is_dead_which_drivers_made() {
+    let mut scene = scene();
+    scene.given(SYSTEM, live("s"));
+    let why = decide(&scene.world, &AS_MEMBER, &dead("s").into()).unwrap_err().to_string();
+    assert!(why.contains("arbe sandbox list --reconcile") && why.contains("arbe sandbox destroy"), "{why}");
+    assert_eq!(scene.refused(AS_MEMBER, dead("s")), "wrong_sandbox_status");
+    scene.given(SYSTEM, dead("s"));
+}
+
+#[test]
+fn of_a_machine_that_a_member_only_names_members_say_what_became() {
+    let mut scene = scene();
+    scene.given(AS_MEMBER, live("s"));
+    scene.given(AS_MEMBER, dead("s"));
+    assert!(!of_sandbox(&scene).leaving, "drivers never saw it");
+    assert_eq!(scene.kinds(AS_MEMBER, destroy("s")), ["arbe-house-h signal.sandbox.destroyed"]);
+}
+
+/// Whether a sandbox that was asked for so is ephemeral. One that stands for it is the same, whoever resumes it.
+fn ephemeral(who: Actor, of: Option<&str>) -> bool {
+    let mut scene = scene();
+    scene.given(AS_OWNER, SetDefaultEnvironment { house_id: house("h"), environment_id: Some(environment("e")) });
+    scene.given(AS_MEMBER, delegate("d", "c"));
+    scene.given(who, RequestSandbox { thread_id: of.map(thread), ..request("h", "new", "e") });
+    if of.is_none() {
+        scene.given(AS_MEMBER, Delegate { sandbox_id: Some(sandbox("new")), ..delegate("d", "on-it") });
+    }
+    let is = |scene: &Scene, id: &str| scene.world.sandbox(&sandbox(id)).unwrap().ephemeral;
+    let first = is(&scene, "new");
+    scene.given(SYSTEM, dead("new"));
+    for by in [AS_MEMBER, SYSTEM] {
+        let mut scene = scene.clone();
+        scene.given(by, resume("new", "next"));
+        assert_eq!(is(&scene, "next"), first);
+    }
+    first
+}
+
+#[test]
+fn a_sandbox_is_ephemeral_only_if_the_system_asked_for_it_for_a_delegated_thread() {
+    assert!(ephemeral(SYSTEM, Some("c")));
+    for (who, of) in [(AS_MEMBER, Some("c")), (AS_MEMBER, None), (SYSTEM, None), (SYSTEM, Some("t")), (SYSTEM, Some("d"))] {
+        assert!(!ephemeral(who, of), "{who:?} {of:?}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::change::{Edit, EditOf, Op};
 use crate::rows::{AgentKeyRow, AgentRow, EnvironmentRow, HouseRow, MemberRow, Ms, Row, SandboxRow, SecretRow, ThreadRow};
-use crate::work::{Work, WorkChange, WorkKey};
+use crate::work::{Work, WorkChange, WorkKey, WorkKind};
 
 /// What becomes of one row.
 enum Fate<R: Row> {
@@ -110,7 +110,11 @@ impl WorkTable {
     fn edit(&mut self, change: WorkChange) {
         match change {
             WorkChange::Put(work) => {
-                self.0.insert(work.key.clone(), WorkFate::Put(work));
+                // The first death has the cause, the next is a member's wish that the machine be taken away.
+                let dead = work.key.kind == WorkKind::SandboxDead && matches!(self.0.get(&work.key), Some(WorkFate::Put(_)));
+                if !dead {
+                    self.0.insert(work.key.clone(), WorkFate::Put(work));
+                }
             }
             WorkChange::Done(key) => {
                 self.0.insert(key, WorkFate::Done);

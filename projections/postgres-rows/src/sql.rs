@@ -121,7 +121,8 @@ update reconciliation t set seen = arbe.at(u.seen)
 from json_to_recordset($1::json) u(kind text, subject text, seen bigint)
 where t.kind = u.kind and t.subject = u.subject";
 
-/// A notice to a parent is only due where there is one; work on a sandbox only where the house has it.
+/// A notice to a parent is only due where there is one; work on a sandbox only where the house has it. Of two deaths the
+/// first has the cause.
 pub(crate) const WORK_PUT: &str = "
 insert into reconciliation (kind, subject, house_id, thread_id, sandbox_id, agent_id, since, seen, detail)
 select u.kind, u.subject, coalesce(u.house_id, t.house_id), u.thread_id, u.sandbox_id, coalesce(u.agent_id, t.agent_id),
@@ -135,7 +136,8 @@ where coalesce(u.house_id, t.house_id) is not null and (u.kind <> 'parent_notice
     and (u.house_id is null or s.id is not null)
 on conflict (kind, subject) do update set
     house_id = excluded.house_id, thread_id = excluded.thread_id, sandbox_id = excluded.sandbox_id,
-    agent_id = excluded.agent_id, since = excluded.since, seen = excluded.seen, detail = excluded.detail";
+    agent_id = excluded.agent_id, since = excluded.since, seen = excluded.seen, detail = excluded.detail
+where excluded.kind <> 'sandbox_dead'";
 
 pub(crate) const DROP_ENVIRONMENT: &str = "
 delete from environments e where e.house_id = $1 and e.id = $2

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use super::Said;
 use super::conversation::{Conversation, Role, field, items, turn, words};
 
+/// At once, of what is spelled.
+const LETTERS: usize = 3;
+
 pub(super) fn read(request: &Value) -> Conversation {
     let mut turns = Vec::new();
     for message in items(request, "messages") {
@@ -34,7 +37,9 @@ pub(super) fn write(said: &Said<'_>) -> Vec<Value> {
     };
     let mut events = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
     events.extend(reply.thought.iter().map(|thought| chunk(json!({"reasoning_content": thought}), None)));
-    events.push(chunk(json!({"content": reply.text}), None));
+    let letters: Vec<char> = reply.text.chars().collect();
+    let size = if reply.spells { LETTERS } else { letters.len().max(1) };
+    events.extend(letters.chunks(size).map(|piece| chunk(json!({"content": piece.iter().collect::<String>()}), None)));
     if let Some((name, arguments)) = &reply.call {
         let function = json!({"name": name, "arguments": arguments.to_string()});
         let call = json!({"index": 0, "id": said.id("call"), "type": "function", "function": function});

@@ -8,6 +8,7 @@
 //! - `FAIL <n>` is an error of the server for the first n times.
 //! - `LENGTH` ends where the answer may not be longer.
 //! - `HANG` begins to speak and does not end.
+//! - `SPELL`, once said, lets it speak slowly and in small pieces, in chat completions.
 
 use serde_json::Value;
 
@@ -26,6 +27,7 @@ pub(super) struct Reply {
     pub(super) fills: bool,
     pub(super) hangs: bool,
     pub(super) cut: bool,
+    pub(super) spells: bool,
 }
 
 /// `before`: how often the same was asked.
@@ -33,7 +35,8 @@ pub(super) fn plan(conversation: &Conversation, before: usize) -> Plan {
     let last = conversation.turns.iter().rfind(|turn| !is_of_the_harness(turn));
     let said = last.map(|turn| unquoted(&turn.text)).unwrap_or_default();
     if last.is_some_and(|turn| turn.role == Role::Result) {
-        return Plan::Reply(Reply { text: format!("It gave: {}", beginning(&said)), ..Reply::default() });
+        let spells = conversation.turns.iter().any(|turn| turn.role == Role::User && turn.text.contains("SPELL"));
+        return Plan::Reply(Reply { text: format!("It gave: {}", beginning(&said)), spells, ..Reply::default() });
     }
     if conversation.tools.is_empty() {
         return Plan::Reply(Reply { text: "A few words on what was said.".to_owned(), ..Reply::default() });
@@ -56,6 +59,7 @@ pub(super) fn plan(conversation: &Conversation, before: usize) -> Plan {
         fills: said.contains("FILL"),
         hangs: said.contains("HANG"),
         cut: said.contains("LENGTH"),
+        spells: said.contains("SPELL"),
     })
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use replay_tests::agents::Tools;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
@@ -164,5 +165,12 @@ impl Place {
             environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
         };
         self.guest.processes().into_iter().filter(is_of_it).collect()
+    }
+
+    /// The runner dies, and not one of its tools.
+    pub fn kill_runner(&self, run: &str) {
+        let line = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let runs = self.processes(run).into_iter().find(|pid| line(pid).ends_with("\0run\0--token-on-stdin\0"));
+        kill_process(Pid::from_raw(runs.expect("there is a runner")).unwrap(), Signal::KILL).unwrap();
     }
 }

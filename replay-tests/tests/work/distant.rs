@@ -166,6 +166,29 @@ fn a_cancelled_run_leaves_its_sprite_and_no_process() {
     a_cancelled_run_leaves_its_machine_and_no_process(Sprite);
 }
 
+fn a_killed_runner_leaves_no_process(of: Runtimes) {
+    let Some(abroad) = Abroad::start(of, &[]) else { return };
+    let house = &abroad.house;
+    let child = house.delegate(&bash("sleep 600 & echo ran >> ran; sleep 600"));
+    let place = abroad.in_a_tool(&child, "ran");
+    let run = house.story(&child).run().to_owned();
+    place.kill_runner(&run);
+    assert!(place.processes(&run).len() >= 2, "its tools go on");
+    let story = house.ended(&child, 1);
+    assert_eq!((story.statuses(), causes(&story)), (vec!["running", "failed"], vec!["runner_exit"]), "{}", story.told());
+    assert_eq!(place.processes(&run), Vec::<i32>::new());
+}
+
+#[test]
+fn a_runner_that_is_killed_in_a_sandbox_of_daytona_leaves_no_process() {
+    a_killed_runner_leaves_no_process(Daytona);
+}
+
+#[test]
+fn a_runner_that_is_killed_in_a_sprite_leaves_no_process() {
+    a_killed_runner_leaves_no_process(Sprite);
+}
+
 struct Running(Child);
 
 impl Drop for Running {

@@ -30,9 +30,9 @@ fn pi(machine: &Machine, _: &str) -> Process {
 }
 
 const VICTIMS: [Victim; 4] = [
-    Victim { find: supervisor, class: "runner_exit", why: "signal 9" },
-    Victim { find: bubblewrap, class: "runner_exit", why: "signal 9" },
-    Victim { find: runner, class: "runner_exit", why: "signal 9" },
+    Victim { find: supervisor, class: "runner_exit", why: "the sandbox was killed from outside, by signal 9" },
+    Victim { find: bubblewrap, class: "runner_exit", why: "the sandbox was killed from outside, by signal 9" },
+    Victim { find: runner, class: "runner_exit", why: "the runner, or the sandbox around it, was ended by signal 9" },
     Victim { find: pi, class: "signal", why: "the harness was killed by signal 9" },
 ];
 

@@ -60,6 +60,21 @@ fn a_value_is_with_the_processes_in_its_machine_and_nowhere_else() {
     }
 }
 
+#[test]
+fn a_value_that_the_model_spells_is_in_no_stream_though_its_pieces_are_put_together() {
+    let Some(house) = House::start() else { return };
+    let value = format!("leak-{}-spelled", house.id);
+    house.bind(NAME, true);
+    house.set_secret(NAME, &value);
+    let child = house.delegate(&format!("SPELL what it gives. {}", bash(&format!("echo \"${NAME} and so on\""))));
+    let story = house.completed(&child, 1);
+    assert_eq!(story.results(), ["[…] and so on\n"]);
+    let pieces = story.of("pi.chunk").into_iter().filter(|piece| piece["part"] == "text");
+    let spelled: String = pieces.filter_map(|piece| piece["delta"].as_str()).collect();
+    assert!(spelled.contains("[…] a") && !spelled.contains("leak-"), "{spelled}");
+    assert!(!streams(&house).contains(&value[..value.len() - 2]));
+}
+
 /// In an environment where cores are kept.
 #[test]
 fn whoever_has_a_value_in_memory_leaves_no_core_behind() {

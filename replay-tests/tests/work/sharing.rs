@@ -76,6 +76,22 @@ fn all_who_share_a_dead_machine_go_on_together_on_another_and_the_model_sees_wha
 }
 
 #[test]
+fn a_busy_machine_that_a_member_has_destroyed_is_gone_with_all_that_ran_on_it_and_the_thread_says_why() {
+    let Some(house) = House::start() else { return };
+    let child = house.delegate(&bash("echo ran >> ran; sleep 600"));
+    let machine = house.in_a_tool(&child, "ran");
+    house.scene.ask("POST", &format!("/api/sandboxes/{}/destroyed", machine.sandbox), &json!({}));
+    let (class, why) = house.failed(&child, 1);
+    assert_eq!((class.as_str(), why.as_str()), ("sandbox_dead", "the machine is gone: a member had it destroyed"));
+    assert!(machine.processes().is_empty() && !machine.directory.exists());
+    let row = || house.scene.get(&format!("/api/sandboxes/{}", machine.sandbox));
+    until("it is recorded", || row()["destroyed_at"].is_string().then_some(()));
+    house.say(&child, &bash("cat ran"));
+    let story = house.completed(&child, 2);
+    assert_eq!(story.results().last(), Some(&"ran\n"), "{}", story.told());
+}
+
+#[test]
 fn a_fresh_machine_begins_with_the_tree_that_was_kept_and_the_thread_says_so() {
     let Some(house) = House::start() else { return };
     let child = house.delegate(&bash("echo kept > kept"));

@@ -18,7 +18,8 @@ Files:
 
 Exit codes:
   0 done   1 failed, or the outcome is unknown   2 usage   3 not found
-  4 refused, for lack of a right or by a rule    5 damage found";
+  4 refused, for lack of a right or by a rule    5 damage found
+  `arbe thread run` ends with the exit code of the command that it ran";
 
 pub(super) const SERVE: &str = "\
 Examples:
@@ -62,7 +63,8 @@ Examples:
 
 pub(super) const THREAD_RUN: &str = "\
 What it prints goes to stdout and stderr as it comes, and stands in the thread. If the connection breaks or this is ended, the command goes on.
-The exit code is 0 if the command's was, else 1; stderr says which it was.
+The exit code is the command's, with --json too: 128 and the number of the signal if one ended it, 124 if it took longer than it may. If \
+it was cancelled, or nobody knows how it ended, it is 1; if it could not be run, it is that of any verb. stderr says which of these it was.
 
 Examples:
   arbe thread run k3v9 -- git status
@@ -87,11 +89,13 @@ Examples:
   arbe thread diagnose m4x2 --json | jq -r .forecast";
 
 pub(super) const THREAD_PRUNE_ABOUT: &str = "\
-End the runs of the house that are over, and take idle machines of delegated work away, now.
+End the runs of the house that are over, and take idle machines of delegated work away and those that nobody would come back to, now.
 
 Every running run is looked at once, by the rules of every look: a machine that is surely dead fails the runs on it, a process that runs is \
 left alone, and what is not known changes nothing. Idle machines go without waiting for their time; their trees are kept first. One with work \
-on it, or that a chat stands on, stays. Prints what was done, what was left, and why.";
+on it, or that a chat stands on, or that a member asked for, stays. A sandbox that was asked for by delegated work and is not made yet is given \
+up when nobody waits for it any more, and machines that their providers still list go when their sandboxes are over. Prints what was done, what \
+was left, and why.";
 
 pub(super) const ENTRY: &str = "\
 Examples:
@@ -121,6 +125,18 @@ Examples:
   arbe agent list";
 
 pub(super) const ENV: &str = "\
+A recipe may have:
+  runtime       local, daytona or sprite [default: the server's]
+  image         an image or a snapshot of the provider's
+  repo, branch  cloned into the working tree
+  setup         a shell script, run in the working tree after the clone, and again where the tree is restored
+  limits        cpus, memory_mib, disk_mib, pids; seconds of one command
+  env           variables that are no secret
+  egress        what a sandbox may reach, each as host:port
+  model         the model: api (openai or anthropic), base_url, model; if need be api_key_secret, max_tokens,
+                system, trigger (mention, always or never), and bots with what differs for each by name or id
+  permissions   ask: tools that need leave before each use, such as bash, or * for all
+
 Examples:
   arbe env create rust --recipe '{\"repo\":\"https://example.org/code.git\",\"egress\":[\"example.org:443\"],\"setup\":\"make deps\"}'
   arbe env update e5m1 --recipe-file recipe.json
@@ -160,7 +176,10 @@ pub(super) const SANDBOX_ABOUT: &str = "\
 Sandboxes: the machines that work is done in, as the platform knows them.
 
 A sandbox is pending until its provider has it running (live), and may die and be resumed: then every thread that pointed at it points \
-at the new one. These verbs read and write the record; the machine itself is the provider's, which `list --reconcile` asks.";
+at the new one. `list --reconcile` asks the providers.
+
+`destroy` has a machine that a server made taken away, with all that runs on it: its tree is kept if that can be had. `resume` is \
+refused until it is gone, but with another `--provider`. `live` and `dead` are for machines of your own: only what they say is known of those.";
 
 pub(super) const SANDBOX: &str = "\
 Examples:
@@ -169,6 +188,7 @@ Examples:
   box=$(arbe sandbox request local --thread k3v9)
   arbe sandbox live $box container-17
   arbe sandbox dead $box --reason 'the host went away'
+  arbe sandbox destroy ges5p93a3xf9her0
   arbe sandbox resume $box";
 
 pub(super) const PROJECTIONS_ABOUT: &str = "\
@@ -285,6 +305,7 @@ Examples:
 
 The first line of the file names its columns, in any order: query (or question), gold (or expected), stratum (or kind), id.
 Any of the expected sessions (`client:session`) or messages (`client:session#message`) is an answer, so nDCG is that of the first.
+An item that expects only what is not there is named on stderr and left out; with --json `not_there` lists it.
 A stratum named `absent` holds questions without an answer: those are right if nothing is found. Times are those of an index that was
 just opened (`cold`), of the first time a question is asked, and of the second.";
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use serde::Serialize;
 
-use super::values::{id, secret_name};
+use super::values::{agent_id, id, secret_name};
 
 /// Which server, as whom, in which house.
 #[derive(Clone, Debug, Default, ClapArgs)]
@@ -142,7 +142,7 @@ pub(crate) enum AgentVerb {
         #[arg(long, required_if_eq("kind", "bot"))]
         runtime: Option<String>,
         /// The id that its identity provider knows it by (a UUID) [default: a new one]
-        #[arg(long, value_name = "UUID", value_parser = id)]
+        #[arg(long, value_name = "UUID", value_parser = agent_id)]
         id: Option<String>,
     },
     /// List the agents you share a house with
@@ -270,7 +270,7 @@ pub(crate) enum EnvVerb {
 #[derive(Debug, Default, ClapArgs)]
 #[group(multiple = false)]
 pub(crate) struct Recipe {
-    /// Base image, repository, setup and limits, as a JSON object
+    /// Image, repository, setup, limits and more, as a JSON object: see `arbe env --help`
     #[arg(long, value_name = "JSON")]
     pub(crate) recipe: Option<String>,
     /// The same from a file, or from stdin with `-`

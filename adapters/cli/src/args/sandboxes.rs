@@ -20,7 +20,8 @@ pub(crate) enum SandboxVerb {
         /// What the provider calls the machine
         provider_ref: String,
     },
-    /// Report that it is gone; `resume` brings its threads to another
+    /// Report that a machine of your own is gone; `resume` brings its threads to another. Of one that a server made, `list --reconcile`
+    /// asks the provider
     Dead {
         #[command(flatten)]
         sandbox: OneSandbox,
@@ -28,9 +29,10 @@ pub(crate) enum SandboxVerb {
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Report that the machine was taken away for good; its threads can still be resumed in another
+    /// Have the machine taken away for good, with all that runs on it; its threads can still be resumed in another
     Destroy(OneSandbox),
-    /// Move every thread of a dead sandbox to a new one. Prints the new one's id
+    /// Move every thread of a dead sandbox to a new one. Prints the new one's id. Of one that is being destroyed when it is gone, or to
+    /// another provider
     Resume {
         #[command(flatten)]
         sandbox: OneSandbox,

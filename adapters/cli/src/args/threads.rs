@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::help;
 use super::platform::{Limit, SetEnv};
-use super::values::id;
+use super::values::{entry_id, id};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Status {
@@ -60,13 +60,13 @@ pub(crate) enum ThreadVerb {
     Close(One),
     /// Open a closed chat again
     Reopen(One),
-    /// Run one command on the thread's machine and print what it prints
+    /// Run one command on the thread's machine, print what it prints and end with its exit code
     #[command(after_long_help = help::THREAD_RUN)]
     Run(RunOn),
     /// Have a bot work on a task in a child thread. Prints the child's id
     #[command(after_long_help = help::THREAD_DELEGATE)]
     Delegate(Delegate),
-    /// Ask the current run to stop; one that does not is stopped after a while
+    /// Ask what is in progress to stop: the run, answers of bots, commands. A run that does not is stopped after a while
     Cancel(One),
     /// Have a thread that a bot drives go on: with what is said, or with its next run
     #[command(after_long_help = help::THREAD_RESUME)]
@@ -81,7 +81,7 @@ pub(crate) enum ThreadVerb {
     /// Tell what is known of a thread's run and machine, and what happens next. Changes nothing
     #[command(after_long_help = help::THREAD_DIAGNOSE)]
     Diagnose(One),
-    /// End the runs of the house that are over, and take idle machines of delegated work away, now
+    /// End the runs of the house that are over, and take machines away that are idle or over, now
     #[command(long_about = help::THREAD_PRUNE_ABOUT)]
     Prune,
     /// Start a run on a thread that a bot drives, the first or a later one. Prints its id
@@ -147,7 +147,7 @@ pub(crate) struct NewThread {
     /// The environment that its sandboxes are built from
     #[arg(long, value_name = "ENVIRONMENT", value_parser = id)]
     pub(crate) env: Option<String>,
-    /// The bot that drives it; without one it is a chat
+    /// The bot that drives it, by its id; without one it is a chat
     #[arg(long, value_name = "AGENT", value_parser = id)]
     pub(crate) agent: Option<String>,
     /// A free label; may be given several times
@@ -166,7 +166,7 @@ pub(crate) struct RunOn {
     /// Where, relative to the working tree
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<String>,
-    /// It is ended after so long, such as 90s or 10m [default: what the server has]
+    /// It is ended after so long, such as 90s or 10m; the exit code is 124 then [default: what the server has]
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<humantime::Duration>,
     /// A program and its arguments; one word alone is a line for the shell
@@ -284,7 +284,7 @@ pub(crate) struct Say {
     #[arg(long, value_name = "AGENT", value_parser = id)]
     pub(crate) to: Option<String>,
     /// The entry that this answers
-    #[arg(long, value_name = "ENTRY", value_parser = id)]
+    #[arg(long, value_name = "ENTRY", value_parser = entry_id)]
     pub(crate) reply_to: Option<String>,
 }
 

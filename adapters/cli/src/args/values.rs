@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use events::{AgentId, EventId};
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -71,6 +72,14 @@ pub(super) fn id(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("not an id: 1 to 64 letters, digits, `_` or `-`".into())
+}
+
+pub(super) fn agent_id(text: &str) -> Result<String, String> {
+    text.parse::<AgentId>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+pub(super) fn entry_id(text: &str) -> Result<String, String> {
+    text.parse::<EventId>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 pub(super) fn secret_name(text: &str) -> Result<String, String> {

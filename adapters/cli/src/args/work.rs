@@ -65,7 +65,7 @@ pub(crate) struct Work {
     /// A run without a sign of life whose machine cannot be reached is an orphan after so long [default: 24h]
     #[arg(long, env = "ARBE_UNREACHABLE_AFTER", value_name = "DURATION")]
     pub(crate) unreachable_after: Option<humantime::Duration>,
-    /// Machines of delegated work are taken away after so much rest [default: 10m]
+    /// Machines of delegated work are taken away after so much rest, and sandboxes given up that nobody waits for [default: 10m]
     #[arg(long, env = "ARBE_REAP_AFTER", value_name = "DURATION")]
     pub(crate) reap_after: Option<humantime::Duration>,
     /// Between two looks at a machine with a run, at most 10m: each look keeps it from being stopped [default: 10s]
@@ -77,7 +77,7 @@ pub(crate) struct Work {
     /// Daytona's API key; with it environments may name daytona. Better given as a variable or in the file than as a flag
     #[arg(long, env = "ARBE_DAYTONA_TOKEN", value_name = "KEY", hide_env_values = true, help_heading = "Daytona")]
     pub(crate) daytona_token: Option<String>,
-    /// [default: https://app.daytona.io/api]
+    /// Where its API is [default: https://app.daytona.io/api]
     #[arg(long, env = "ARBE_DAYTONA_URL", value_name = "URL", help_heading = "Daytona")]
     pub(crate) daytona_url: Option<String>,
     /// For tokens of people
@@ -92,7 +92,7 @@ pub(crate) struct Work {
     /// Token for sprites; with it environments may name sprite. Better given as a variable or in the file than as a flag
     #[arg(long, env = "ARBE_SPRITES_TOKEN", value_name = "TOKEN", hide_env_values = true, help_heading = "Sprites")]
     pub(crate) sprites_token: Option<String>,
-    /// [default: https://api.sprites.dev]
+    /// Where their API is [default: https://api.sprites.dev]
     #[arg(long, env = "ARBE_SPRITES_URL", value_name = "URL", help_heading = "Sprites")]
     pub(crate) sprites_url: Option<String>,
     /// Where sprites are made

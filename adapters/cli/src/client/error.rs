@@ -8,7 +8,7 @@ use super::origin;
 use crate::exit;
 
 /// What a command names besides the thing that it changes, and which is not there.
-const MISSING: [&str; 4] = ["agent_not_found", "environment_not_found", "parent_not_found", "sandbox_not_found"];
+const MISSING: [&str; 5] = ["agent_not_found", "environment_not_found", "not_a_member", "parent_not_found", "sandbox_not_found"];
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {

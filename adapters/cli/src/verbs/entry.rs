@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::narration::{Names, looked_into, narrate};
-use super::{PAGE, Platform, input};
+use super::{PAGE, Platform, agent_id, input};
 use crate::args::{EntryVerb, NewEntry, Say};
 use crate::client::Page;
 use crate::output::{Usage, print, print_raw};
@@ -44,7 +44,7 @@ pub(super) async fn say(platform: &Platform, say: Say) -> anyhow::Result<()> {
     if text.is_empty() {
         return Err(Usage("there is nothing to say".into()).into());
     }
-    let chat = Chat { text, to: say.to, reply_to: say.reply_to };
+    let chat = Chat { text, to: say.to.map(agent_id).transpose()?, reply_to: say.reply_to };
     let body = if chat.to.is_none() && chat.reply_to.is_none() {
         serde_json::to_value(chat)?
     } else {

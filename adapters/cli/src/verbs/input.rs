@@ -15,6 +15,9 @@ pub(super) fn read(file: &Path) -> anyhow::Result<String> {
     } else {
         text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
     }
+    if text.contains('\0') {
+        return Err(Usage("what was given holds a NUL".into()).into());
+    }
     Ok(text)
 }
 
@@ -33,6 +36,14 @@ pub(super) fn json(line: Option<String>, file: Option<&Path>) -> anyhow::Result<
 mod tests {
     use super::*;
     use crate::output::code;
+
+    #[test]
+    fn a_nul_is_a_usage_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("words");
+        std::fs::write(&file, "a\0b").unwrap();
+        assert_eq!(code(&read(&file).unwrap_err()), 2);
+    }
 
     #[test]
     fn json_is_kept_to_the_letter() {

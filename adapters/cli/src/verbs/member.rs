@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::Platform;
+use super::{Platform, agent_id};
 use crate::args::MemberVerb;
 use crate::row::Column;
 
@@ -16,7 +16,7 @@ pub(super) async fn run(platform: &Platform, verb: MemberVerb) -> anyhow::Result
     match verb {
         MemberVerb::List(limit) => platform.list(&members, vec![], limit.limit, COLUMNS).await,
         MemberVerb::Add { agent, role } => {
-            let body = json!({ "agent_id": agent, "role": role });
+            let body = json!({ "agent_id": agent_id(agent)?, "role": role });
             let answer = platform.change(Method::POST, &members, body).await?;
             platform.done(&answer, "added")
         }

@@ -61,8 +61,27 @@ pub(super) fn narrate(entry: &Value, author: &str) -> String {
 
 fn summary(entry: &Value) -> String {
     let payload = &entry["payload"];
-    let said = said(payload);
-    if said.is_empty() { facts(payload) } else { said }
+    let (said, end) = (said(payload), bad_end(payload));
+    match (said.is_empty(), end.is_empty()) {
+        (false, false) => format!("{said}\n{end}"),
+        (false, true) => said,
+        (true, false) => end,
+        (true, true) => facts(payload),
+    }
+}
+
+/// Of an answer that is not whole. pi says so beside its words, of which there may be none.
+fn bad_end(payload: &Value) -> String {
+    let places = [payload, &payload["message"], &payload["entry"]["message"]];
+    let Some(answer) = places.into_iter().find(|place| place["stopReason"].is_string()) else { return String::new() };
+    let end = match answer["stopReason"].as_str() {
+        Some("error") => "the model call failed",
+        Some("aborted") => "the model call was stopped",
+        Some("length") => "the model's answer was cut off: it may not be longer",
+        Some(_) | None => return String::new(),
+    };
+    let why = answer["errorMessage"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    if why.is_empty() { format!("[{end}]") } else { format!("[{end}: {}]", short(&why)) }
 }
 
 /// Text where chats, output and transcripts carry it.
@@ -154,6 +173,28 @@ mod tests {
         assert_eq!(told("pi.assistant", json!({"message": {"role": "assistant", "content": content}})), expected);
         assert_eq!(told("pi.assistant", json!({ "content": content })), expected);
         assert_eq!(told("pi.entry", json!({"model": "x", "n": 1})), "model=x n=1\n");
+    }
+
+    #[test]
+    fn an_answer_that_is_not_whole_says_why_on_one_line() {
+        let ended = |content: Value, reason: &str, why: Value| {
+            let answer = json!({"role": "assistant", "content": content, "stopReason": reason, "errorMessage": why});
+            let told_flat = told("pi.assistant", answer.clone());
+            assert_eq!(told("pi.assistant", json!({"type": "message", "message": answer})), told_flat);
+            told_flat
+        };
+        let failed = ended(json!([]), "error", json!("400\n {\"type\":\"error\"}\u{1b}[2J\r\n"));
+        assert_eq!(failed, "[the model call failed: 400 {\"type\":\"error\"}\u{fffd}[2J]\n");
+        assert_eq!(ended(json!([]), "aborted", Value::Null), "[the model call was stopped]\n");
+        let half = json!([{"type": "text", "text": "half a"}]);
+        assert_eq!(
+            ended(half.clone(), "length", Value::Null),
+            "half a\n    [the model's answer was cut off: it may not be longer]\n"
+        );
+        assert_eq!(ended(half.clone(), "error", json!("502")), "half a\n    [the model call failed: 502]\n");
+        assert_eq!(ended(half, "stop", Value::Null), "half a\n");
+        let long = ended(json!([]), "error", json!("y".repeat(1_000)));
+        assert_eq!((long.lines().count(), long.matches('y').count()), (1, SUMMARY_MAX));
     }
 
     #[test]

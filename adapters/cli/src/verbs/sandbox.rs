@@ -66,7 +66,7 @@ pub(super) async fn run(platform: &Platform, verb: SandboxVerb) -> anyhow::Resul
             let body = reason.map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
             report(platform, &sandbox.sandbox, "dead", body).await
         }
-        SandboxVerb::Destroy(one) => report(platform, &one.sandbox, "destroyed", json!({})).await,
+        SandboxVerb::Destroy(one) => destroy(platform, &one.sandbox).await,
         SandboxVerb::Resume { sandbox, provider } => {
             let body = provider.map_or_else(|| json!({}), |provider| json!({ "provider": provider }));
             let path = ["sandboxes", sandbox.sandbox.as_str(), "resume"];
@@ -79,6 +79,18 @@ pub(super) async fn run(platform: &Platform, verb: SandboxVerb) -> anyhow::Resul
 async fn report(platform: &Platform, id: &str, what: &str, body: Value) -> anyhow::Result<()> {
     let answer = platform.change(Method::POST, &["sandboxes", id, what], body).await?;
     platform.done(&answer, what)
+}
+
+/// A machine that a server made is gone some moments later, when its provider has said so.
+async fn destroy(platform: &Platform, id: &str) -> anyhow::Result<()> {
+    let answer = platform.change(Method::POST, &["sandboxes", id, "destroyed"], json!({})).await?;
+    if platform.json {
+        return platform.done(&answer, "destroyed");
+    }
+    let now = platform.get(&["sandboxes", id], vec![]).await.and_then(|now| Ok(now.read::<Value>()?));
+    let gone = now.is_ok_and(|now| now["destroyed_at"].is_string());
+    let later = format!("it is being taken away, and the runs on it end; `arbe sandbox show {id}` tells when it is gone");
+    platform.done(&answer, if gone { "destroyed" } else { &later })
 }
 
 fn values(items: &[Box<RawValue>]) -> Result<Vec<Value>, serde_json::Error> {

@@ -123,6 +123,9 @@ fn cut(input: impl Read) -> anyhow::Result<Zeroizing<String>> {
             Usage("there is no value on stdin; pipe it in, such as: pass show token | arbe secret set NAME".into()).into()
         );
     }
+    if text.contains('\0') {
+        return Err(Usage("the value on stdin holds a NUL, which no variable can".into()).into());
+    }
     if text.len() > VALUE_MAX {
         return Err(Usage(format!("the value on stdin is larger than {VALUE_MAX} bytes")).into());
     }
@@ -148,7 +151,7 @@ mod tests {
     #[test]
     fn nothing_too_much_and_no_text_are_usage_errors_that_show_nothing() {
         let long = "sk".repeat(VALUE_MAX);
-        for given in [b"".as_slice(), b"\n", b"\r\n", b"sk\xff", long.as_bytes()] {
+        for given in [b"".as_slice(), b"\n", b"\r\n", b"sk\xff", b"sk\0x\n", long.as_bytes()] {
             let error = cut(given).unwrap_err();
             assert!(code(&error) == 2 && !error.to_string().contains("sk"), "{error}");
         }

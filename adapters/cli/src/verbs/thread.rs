@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Platform;
+use super::{Platform, agent_id};
 use crate::args::{Finish, NewThread, Outcome, ThreadFilter, ThreadVerb};
 use crate::output::{note, print, print_raw};
 use crate::row::{Column, cell, one, rows};
@@ -114,18 +114,18 @@ async fn list(platform: &Platform, filter: ThreadFilter) -> anyhow::Result<()> {
     query.extend(filter.pinned.then(|| ("pinned", "true".to_owned())));
     let status = filter.status.and_then(|status| status.to_possible_value());
     query.extend(status.map(|status| ("status", status.get_name().to_owned())));
-    query.extend(filter.agent.map(|agent| ("agent", agent)));
+    query.extend(filter.agent.map(agent_id).transpose()?.map(|agent| ("agent", agent)));
     platform.list(&["threads"], query, filter.limit.limit, COLUMNS).await
 }
 
 async fn create(platform: &Platform, new: NewThread) -> anyhow::Result<()> {
     let body = Create {
+        parent_agent_id: new.parent_agent.map(agent_id).transpose()?,
+        agent_id: new.agent.map(agent_id).transpose()?,
         house_id: platform.house().await?,
         name: new.name,
         parent_thread_id: new.parent,
-        parent_agent_id: new.parent_agent,
         environment_id: new.env,
-        agent_id: new.agent,
         tags: new.tags,
         pinned: new.pin,
     };

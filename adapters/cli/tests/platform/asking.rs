@@ -52,6 +52,7 @@ fn refusals_have_exit_codes_and_are_not_repeated() {
         (409, "conflict", 4),
         (422, "thread_closed", 4),
         (422, "environment_not_found", 3),
+        (422, "not_a_member", 3),
     ] {
         let body: &'static str = format!(r#"{{"error":{{"code":"{code}","message":"because"}}}}"#).leak();
         let server = Server::start(move |_, _| Reply::Json(status, body));
@@ -60,6 +61,28 @@ fn refusals_have_exit_codes_and_are_not_repeated() {
         assert!(text(&done.stderr).contains("because") && text(&done.stderr).contains(code), "{}", text(&done.stderr));
         assert_eq!((server.seen().len(), text(&done.stdout)), (1, ""));
     }
+}
+
+#[test]
+fn what_is_no_agents_id_is_not_found_and_not_asked_for() {
+    let server = Server::start(|_, _| CREATED);
+    for line in [
+        "thread create x --house h1 --agent reviewer",
+        "thread create x --house h1 --parent-agent reviewer",
+        "thread list --house h1 --agent reviewer",
+        "agent show reviewer",
+        "agent key issue reviewer",
+        "member add reviewer --house h1",
+        "member role reviewer owner --house h1",
+        "say t1 hello --to reviewer",
+    ] {
+        let done = run(&server, &line.split(' ').collect::<Vec<_>>());
+        assert_eq!(done.status.code(), Some(3), "{line}: {}", text(&done.stderr));
+        assert!(text(&done.stderr).contains("reviewer") && text(&done.stderr).contains("arbe agent list"), "{line}");
+    }
+    assert_eq!(server.seen().len(), 0, "nothing was asked");
+    let done = run(&server, &["say", "t1", "hello", "--reply-to", "e1"]);
+    assert_eq!((done.status.code(), server.seen().len()), (Some(2), 0));
 }
 
 #[test]

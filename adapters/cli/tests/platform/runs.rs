@@ -106,10 +106,34 @@ fn a_command_prints_what_it_prints_and_ends_as_it_ended() {
     let sent = server.seen().into_iter().find(|request| request.method == "POST").unwrap();
     assert_eq!((sent.body.as_str(), sent.key.as_str()), (r#"{"command":"echo 'a b'","timeout":90}"#, "k"));
     let done = run(&server, &["thread", "run", "t1", "--json", "--cwd", "web", "--", "fail"]);
-    assert_eq!(done.status.code(), Some(1));
+    assert_eq!(done.status.code(), Some(7));
     assert_eq!(text(&done.stderr), "there was more output than the thread keeps\narbe: the command ended with exit code 7\n");
     let told: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!((&told["exit_code"], &told["output"]), (&7.into(), &"out\nerr\n".into()));
+}
+
+#[test]
+fn a_command_gives_its_exit_code_on_whether_it_is_shown_or_told_in_json() {
+    for (ran, code) in [
+        (r#"{"exit_code":0,"output":"","position":4}"#, 0),
+        (r#"{"exit_code":3,"output":"","position":4}"#, 3),
+        (r#"{"exit_code":143,"output":"","position":4}"#, 143),
+        (r#"{"exit_code":null,"output":"","error_class":"command_timeout","why":"it took longer than 1s","position":4}"#, 124),
+        (r#"{"exit_code":null,"output":"","why":"outcome unknown: the server that ran it was stopped","position":4}"#, 1),
+    ] {
+        let server = Server::start(move |request, _| match request.target.as_str() {
+            "/api/me" => Reply::Json(200, r#"{"agent_id":"2f1c8a52-0000-4000-8000-000000000000","houses":[],"position":1}"#),
+            "/api/threads/t1/commands" => Reply::Json(201, ran),
+            _ => Reply::Stream { status: 200, next: AT_1, body: "[]" },
+        });
+        for more in [&["--", "make"][..], &["--json", "--", "make"][..]] {
+            let done = run(&server, &[&["thread", "run", "t1"], more].concat());
+            assert_eq!(done.status.code(), Some(code), "{ran}: {}", text(&done.stderr));
+        }
+    }
+    let refused = r#"{"error":{"code":"sandbox_dead","message":"the sandbox is dead; resume it first"}}"#;
+    let server = Server::start(move |_, _| Reply::Json(409, refused));
+    assert_eq!(run(&server, &["thread", "run", "t1", "--json", "--", "make"]).status.code(), Some(4));
 }
 
 #[test]

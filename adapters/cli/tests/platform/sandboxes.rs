@@ -43,6 +43,27 @@ fn sandboxes_are_listed_asked_for_reported_and_resumed() {
 }
 
 #[test]
+fn whether_a_machine_is_gone_already_is_said_when_it_is_destroyed() {
+    for (shown, said) in [
+        (r#"{"sandbox_id":"s1","status":"dead","destroyed_at":"2026-11-16T08:20:38Z"}"#, "destroyed\n"),
+        (
+            r#"{"sandbox_id":"s1","status":"dead","destroyed_at":null}"#,
+            "it is being taken away, and the runs on it end; `arbe sandbox show s1` tells when it is gone\n",
+        ),
+    ] {
+        let server = Server::start(move |request, _| match request.method.as_str() {
+            "GET" => Reply::Json(200, shown),
+            _ => Reply::Json(200, r#"{"position":5}"#),
+        });
+        let done = run(&server, &["sandbox", "destroy", "s1"]);
+        assert_eq!((done.status.code(), text(&done.stderr)), (Some(0), said));
+        let json = run(&server, &["sandbox", "destroy", "s1", "--json"]);
+        let looks = server.seen().iter().filter(|request| request.target == "/api/sandboxes/s1").count();
+        assert_eq!((text(&json.stdout), looks), ("{\"position\":5}\n", 1), "programs look for themselves");
+    }
+}
+
+#[test]
 fn sandboxes_are_listed_with_what_their_providers_say_and_strays_beside_them() {
     let server = Server::start(|request, _| match request.target.as_str() {
         "/api/sandboxes/reconcile" => Reply::Json(

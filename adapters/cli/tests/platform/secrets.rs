@@ -26,7 +26,9 @@ fn a_secret_is_made_or_rotated_with_the_value_on_stdin_alone() {
     let done = pipe(&server, &["secret", "set", "NEW", "--house", "h1", "--json"], "sk-1");
     assert!(text(&done.stdout).contains(r#""secret_id":"s1""#), "{}", text(&done.stdout));
     let before = server.seen().len();
-    assert_eq!(pipe(&server, &["secret", "set", "NEW", "--house", "h1"], "\n").status.code(), Some(2));
+    for given in ["\n", "sk\0x"] {
+        assert_eq!(pipe(&server, &["secret", "set", "NEW", "--house", "h1"], given).status.code(), Some(2), "{given:?}");
+    }
     assert_eq!(server.seen().len(), before, "nothing was asked");
     assert_eq!(run(&server, &["secret", "view", "NEW", "--house", "h1"]).status.code(), Some(3));
     assert_eq!(run(&server, &["secret", "delete", "OLD", "--house", "h1"]).status.code(), Some(0));

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::{Answering, belongs};
 use crate::desk::{Said, words_of};
-use crate::dispatcher::Inner;
+use crate::dispatcher::{Inner, Later};
 use crate::model::{Call, Message};
-use crate::story::{chat, message};
+use crate::story::{LAST, chat, message};
 
 /// Bytes of a thread that a model is told, the last ones.
 const TOLD: usize = 200_000;
@@ -21,48 +21,92 @@ pub(super) struct History {
 }
 
 /// What was said up to the words that are answered, and what this answer has come to since.
-pub(super) fn history(inner: &Inner, it: &Answering, said: &Said, entries: &[(u64, Entry)]) -> History {
-    let (mut messages, mut rounds, mut calls, mut answered) = (Vec::new(), 0, Vec::new(), Vec::new());
-    let before = entries.iter().filter(|(seq, _)| *seq <= said.seq);
-    let told = before.filter_map(|(_, entry)| spoken(inner, it, entry));
-    messages.extend(last(told.collect()));
-    for (_, entry) in entries.iter().filter(|(_, entry)| entry.kind.starts_with("pi.") && belongs(entry, &it.id)) {
-        let Some(message) = message(entry) else { continue };
+pub(super) async fn history(inner: &Inner, it: &Answering, said: &Said) -> Result<History, Later> {
+    let after = said.seq + 1;
+    let is_told = |entry: &Entry| matches!(entry.kind.as_str(), "chat" | "pi.assistant");
+    let enough = |entries: &[(u64, Entry)]| {
+        let lengths = entries.iter().filter_map(|(_, entry)| words(entry)).map(|(text, _)| text.len());
+        lengths.sum::<usize>() > TOLD
+    };
+    let (before, _) = inner.back(&it.thread, 0..after, LAST, is_told, enough).await?;
+    let told = before.iter().filter_map(|(_, entry)| spoken(inner, it, entry)).collect();
+    let mut own = Own { messages: last(told), ..Own::default() };
+    inner.each(&it.thread, after, u64::MAX, |_, entry| own.note(it, &entry)).await?;
+    Ok(own.history())
+}
+
+/// What an answer has come to, entry by entry.
+#[derive(Default)]
+struct Own {
+    messages: Vec<Message>,
+    rounds: u32,
+    /// Of the last round, and the ids of those that have a result.
+    calls: Vec<Call>,
+    answered: Vec<String>,
+}
+
+impl Own {
+    fn note(&mut self, it: &Answering, entry: &Entry) {
+        if !entry.kind.starts_with("pi.") || !belongs(entry, &it.id) {
+            return;
+        }
+        let Some(message) = message(entry) else { return };
         if entry.kind == "pi.assistant" {
             // A model may give its calls the same ids in every round.
-            rounds += 1;
-            answered.clear();
-            calls = calls_of(&message);
-            messages.push(Message::Assistant { text: words_of(&message["content"]), calls: calls.clone() });
+            self.rounds += 1;
+            self.answered.clear();
+            self.calls = calls_of(&message);
+            let text = cut(words_of(&message["content"]));
+            self.messages.push(Message::Assistant { text, calls: self.calls.clone() });
         } else if entry.kind == "pi.tool_result" {
             let call = message["toolCallId"].as_str().unwrap_or_default().to_owned();
-            answered.push(call.clone());
+            self.answered.push(call.clone());
             let failed = message["isError"].as_bool().unwrap_or_default();
-            messages.push(Message::Result { call, text: words_of(&message["content"]), failed });
+            self.messages.push(Message::Result { call, text: cut(words_of(&message["content"])), failed });
         }
     }
-    // Each result is one call's, also if two calls of a round have one id.
-    let mut is_open = |call: &Call| answered.iter().position(|id| *id == call.id).map(|at| answered.swap_remove(at)).is_none();
-    let open: Vec<_> = calls.into_iter().enumerate().filter(|(_, call)| is_open(call)).collect();
-    let open = (!open.is_empty()).then(|| (rounds - 1, open));
-    History { messages, rounds, open }
+
+    fn history(self) -> History {
+        let Self { messages, rounds, calls, mut answered } = self;
+        // Each result is one call's, also if two calls of a round have one id.
+        let mut is_open =
+            |call: &Call| answered.iter().position(|id| *id == call.id).map(|at| answered.swap_remove(at)).is_none();
+        let open: Vec<_> = calls.into_iter().enumerate().filter(|(_, call)| is_open(call)).collect();
+        let open = (!open.is_empty()).then(|| (rounds - 1, open));
+        History { messages, rounds, open }
+    }
+}
+
+/// And whether they answer something, as a result does.
+fn words(entry: &Entry) -> Option<(String, bool)> {
+    match (chat(entry), entry.kind.as_str()) {
+        (Some(chat), _) => Some((chat.text, chat.reply_to.is_some())),
+        (None, "pi.assistant") => Some((words_of(&message(entry)?["content"]), false)),
+        (None, _) => None,
+    }
 }
 
 /// What others say carries their name; a bot knows its own words without.
 fn spoken(inner: &Inner, it: &Answering, entry: &Entry) -> Option<Message> {
     let author = entry.author_agent_id?;
-    let (text, result) = match (chat(entry), entry.kind.as_str()) {
-        (Some(chat), _) => (chat.text, chat.reply_to.is_some()),
-        (None, "pi.assistant") => (words_of(&message(entry)?["content"]), false),
-        (None, _) => return None,
-    };
+    let (text, result) = words(entry)?;
     if text.trim().is_empty() {
         return None;
     }
+    let text = cut(text);
     if author == it.bot && !result {
         return Some(Message::Assistant { text, calls: Vec::new() });
     }
     Some(Message::User(format!("{}: {text}", inner.name_of(author))))
+}
+
+/// The beginning of a text of which a model could not be told all.
+fn cut(mut text: String) -> String {
+    if text.len() > TOLD {
+        text.truncate((0..=TOLD).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default());
+        text.push('…');
+    }
+    text
 }
 
 fn last(messages: Vec<Message>) -> Vec<Message> {

@@ -15,8 +15,6 @@ use crate::story::{chat, message};
 use crate::surroundings::{Halt, Trouble};
 
 const LOOK: Duration = Duration::from_millis(200);
-/// Entries that are read at once on the way back to the words that an answer is to.
-const STEP: u64 = 1_000;
 
 /// What the thread says of one request. Of several answers the first counts.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -66,10 +64,12 @@ impl Inner {
         }
         let (mut request, mut at, mut told) = (Request::default(), it.since, Instant::now());
         loop {
-            for (seq, entry) in self.read(&it.thread, at, u64::MAX).await? {
+            let from = at;
+            let note = |seq, entry: Entry| {
                 at = seq + 1;
                 request.note(place, &entry);
-            }
+            };
+            self.each(&it.thread, from, u64::MAX, note).await?;
             match (&request.answer, request.asked) {
                 (Some(answer), _) => return self.heed(answer, &call.name),
                 (None, None) => {
@@ -118,17 +118,10 @@ impl Inner {
 
     /// The words that an answer is to. Who waits for leave may wait longer than the desk of a new server remembers words.
     pub(super) async fn words_before(&self, thread: &ThreadId, id: &RunId, bot: AgentId) -> Result<Option<Said>, Later> {
-        let mut end = u64::MAX;
-        while end > 0 {
-            let (start, entries) = self.read_back(thread, end, STEP).await?;
-            let mut words = entries.into_iter().rev().filter(|(_, entry)| matches!(entry.kind.as_str(), "chat" | "pi.assistant"));
-            let found = words.find(|(_, entry)| turn_id(thread, &entry.id, bot) == *id);
-            if let Some((seq, entry)) = found {
-                return Ok(said(seq, &entry));
-            }
-            end = start;
-        }
-        Ok(None)
+        let theirs =
+            |entry: &Entry| matches!(entry.kind.as_str(), "chat" | "pi.assistant") && turn_id(thread, &entry.id, bot) == *id;
+        let (found, _) = self.back(thread, 0..u64::MAX, u64::MAX, theirs, |found| !found.is_empty()).await?;
+        Ok(found.last().and_then(|(seq, entry)| said(*seq, entry)))
     }
 }
 

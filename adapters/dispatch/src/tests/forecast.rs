@@ -8,13 +8,27 @@ use super::scene::*;
 use crate::diagnose::Case;
 use crate::judge::Sight;
 use crate::options::Patience;
+use crate::surroundings::Trouble;
 
 fn follows(scene: &Scene, id: &str, server: &str, sight: Option<&Sight>) -> String {
+    known(scene, id, server, sight, None, false)
+}
+
+/// With what is known of servers and of the machine.
+fn known(
+    scene: &Scene,
+    id: &str,
+    server: &str,
+    sight: Option<&Sight>,
+    unserved: Option<(Duration, Trouble)>,
+    leaving: bool,
+) -> String {
     let thread = thread(id);
     let status = scene.world.thread(&thread).map_or(ThreadStatus::Closed, |thread| thread.status);
     let room = scene.desk.room(&thread).cloned().unwrap_or_default();
     let tried = room.run.as_ref().map(|run| run.since);
-    Case { status, room: &room, sight, server, tried, now: scene.now, patience: &Patience::default() }.follows()
+    let (now, patience) = (scene.now, &Patience::default());
+    Case { status, room: &room, sight, server, tried, unserved, leaving, now, patience }.follows()
 }
 
 fn sight(process: Option<ProcessState>, machine: Verdict) -> Sight {
@@ -47,6 +61,33 @@ fn a_run_on_its_way_is_its_servers_until_that_is_silent() {
     assert!(other.starts_with("the server one brings") && other.ends_with("another takes over in 40 s"), "{other}");
     scene.is_cancelled("d");
     assert!(follows(&scene, "d", "one", None).starts_with("it was asked to stop"));
+}
+
+#[test]
+fn a_run_that_no_server_will_ever_take_up_fails_in_time() {
+    let mut scene = scene();
+    scene.starts("d", "r1");
+    let told = |secs| {
+        let unserved = (Duration::from_secs(secs), Trouble::new("no_provider", "no machines of moon"));
+        known(&scene, "d", "one", None, Some(unserved), false)
+    };
+    assert_eq!(told(0), "it fails now: no machines of moon");
+    assert_eq!(told(40), "no server ever had such machines: if none comes it fails in 40 s; no machines of moon");
+}
+
+#[test]
+fn what_is_on_a_machine_that_is_being_destroyed_waits_for_its_end() {
+    let mut scene = scene();
+    scene.starts("d", "r1");
+    let told = |scene: &Scene, sight: Option<&Sight>| known(scene, "d", "one", sight, None, true);
+    let expected = "its machine is being destroyed, as a member asked: ";
+    assert_eq!(told(&scene, None), format!("{expected}it begins on another when that is gone"));
+    scene.is_claimed("d", None, &run("r1"), "one");
+    scene.entry(Actor::System, "d", None, "signal.dispatch.session_started", r#"{"run_id":"r1"}"#);
+    for process in [None, Some(ProcessState::Running)] {
+        let sight = sight(process, Verdict::Live);
+        assert_eq!(told(&scene, Some(&sight)), format!("{expected}the run fails when that is gone"));
+    }
 }
 
 #[test]

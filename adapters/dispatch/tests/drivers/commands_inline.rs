@@ -128,11 +128,12 @@ async fn a_command_without_an_exit_code_says_why_here_on_the_thread_and_to_whoev
         let ran = dispatcher.run_command(ADA, ask.clone(), key.as_deref()).await.unwrap();
         let why = ran.why.clone().unwrap_or_default();
         assert!(ran.exit_code.is_none() && why.contains(words), "{ran:?}");
+        assert_eq!(ran.error_class.as_deref(), Some(warning));
         let warned = place.payloads(&place.chat, "signal.dispatch.warned").await.pop().unwrap();
         assert_eq!((&warned["warning"], &warned["run_id"]), (&json!(warning), &json!(command_run(&ran.command_id))));
         assert!(warned["message"].as_str().unwrap().ends_with(&why), "{warned}");
         let again = dispatcher.run_command(ADA, ask, key.as_deref()).await.unwrap();
-        assert_eq!((again.exit_code, again.why), (None, ran.why));
+        assert_eq!((again.exit_code, again.error_class, again.why), (None, ran.error_class, ran.why));
     }
 }
 
@@ -172,7 +173,7 @@ async fn without_an_environment_nothing_begins_and_no_secret_is_opened() {
 
 #[tokio::test]
 async fn what_cannot_begin_says_why_here_and_on_the_thread() {
-    let mut place = Place::open(json!({ "runtime": "nowhere" })).await;
+    let mut place = Place::open(json!({ "runtime": "daytona" })).await;
     let dispatcher = place.start();
     let refused = dispatcher.run_command(ADA, ask(&place.chat, "true"), None).await;
     let Err(HandsError::NotBegun { error_class, .. }) = refused else { panic!("{refused:?}") };

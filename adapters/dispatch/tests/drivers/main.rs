@@ -5,10 +5,12 @@
 mod commands_inline;
 mod elsewhere;
 mod kills;
+mod leftovers;
 mod load;
 mod model;
 mod permissions;
 mod place;
+mod remains;
 mod replies;
 mod runs;
 mod sandboxes;

@@ -17,6 +17,8 @@ pub enum Line {
     Says(&'static str),
     Calls(&'static str, Value),
     Fails(u16),
+    /// It refuses, in words that nobody can keep.
+    Garbles,
     /// The stream ends in the middle.
     Breaks,
     Waits,
@@ -90,6 +92,11 @@ async fn answer(script: Arc<Mutex<Script>>, body: Value, anthropic: bool) -> Res
         (Line::Fails(status), _) => {
             let mut response = Response::new(Body::from(r#"{"error":{"message":"no luck today","type":"x"}}"#));
             *response.status_mut() = StatusCode::from_u16(*status).unwrap();
+            return response;
+        }
+        (Line::Garbles, _) => {
+            let mut response = Response::new(Body::from("bad\0luck"));
+            *response.status_mut() = StatusCode::BAD_REQUEST;
             return response;
         }
         (Line::Rambles | Line::Drones | Line::Curses | Line::Stalls, _) => return endless(script, &line, anthropic),
@@ -166,7 +173,7 @@ fn openai(line: &Line) -> String {
             pieces.concat() + &chunk(json!({}), json!("tool_calls")) + "data: [DONE]\n\n"
         }
         Line::Drones => "data: ".to_owned(),
-        Line::Breaks | Line::Waits | Line::Fails(_) | Line::Rambles | Line::Curses | Line::Stalls => {
+        Line::Breaks | Line::Waits | Line::Fails(_) | Line::Garbles | Line::Rambles | Line::Curses | Line::Stalls => {
             chunk(json!({ "content": "half a " }), Value::Null)
         }
     }
@@ -197,7 +204,7 @@ fn anthropic_events(line: &Line) -> String {
             start + &block + &input + &end("tool_use")
         }
         Line::Drones => "data: ".to_owned(),
-        Line::Breaks | Line::Waits | Line::Fails(_) | Line::Rambles | Line::Curses | Line::Stalls => {
+        Line::Breaks | Line::Waits | Line::Fails(_) | Line::Garbles | Line::Rambles | Line::Curses | Line::Stalls => {
             start + &delta(json!({ "type": "text_delta", "text": "half a " }))
         }
     }

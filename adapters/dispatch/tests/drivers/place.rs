@@ -8,16 +8,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use commands::command::{
-    AddMember, AppendEntry, BindSecret, CreateEnvironment, CreateHouse, CreateThread, Delegate, FinishRun, Outcome,
-    RegisterAgent, SetDefaultEnvironment, SetSecret,
+    AddMember, AppendEntry, BindSecret, CreateEnvironment, CreateHouse, CreateThread, Delegate, FinishRun, MarkSandboxDead,
+    Outcome, RegisterAgent, SetDefaultEnvironment, SetSecret,
 };
 use commands::ports::{Plain, Reach, Vault, VaultError};
 use commands::{Actor, Command, Commands, Done, RealSource, Thread};
 use dispatch::{Dispatcher, Door, Manners, ObjectTrees, Options, Outside, Patience, Rebuild, RebuildError, Runner, Tokens};
-use event_log::{From, Log, StoreUrl};
+use event_log::{Append, Change, From, Log, Payload, StoreUrl};
+use events::house::{EnvironmentUpdated, SandboxDead};
 use events::{
-    AgentId, AgentKind, Entry, EnvironmentId, HouseId, Json, JsonObject, Role, RunId, Runtime, SandboxId, SecretId, StreamName,
-    ThreadId, ThreadStatus, Uuid,
+    AgentId, AgentKind, Entry, EnvironmentId, Event, EventId, HouseId, Json, JsonObject, Role, RunId, Runtime, SandboxId,
+    SecretId, StreamName, ThreadId, ThreadStatus, Ulid, Uuid,
 };
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
@@ -31,7 +32,7 @@ use crate::yard::Yard;
 pub const ADA: AgentId = AgentId(Uuid::from_u128(1));
 pub const PIA: AgentId = AgentId(Uuid::from_u128(2));
 pub const REX: AgentId = AgentId(Uuid::from_u128(3));
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// It waits for its end in a file, and shows what it was given.
 const RUNNER: &str = "#!/bin/sh
@@ -234,6 +235,34 @@ impl Place {
         done
     }
 
+    /// As a log from before has it: nobody looks at it.
+    pub async fn had_recipe(&self, config: &Value) {
+        let config = JsonObject::parse(&config.to_string()).unwrap();
+        let updated = EnvironmentUpdated { environment_id: self.environment.clone(), name: "box".to_owned(), config };
+        self.had(&updated.into()).await;
+    }
+
+    /// The same of a member's word that a machine is dead which drivers made.
+    pub async fn was_called_dead(&self, sandbox_id: &SandboxId) {
+        self.had(&SandboxDead { sandbox_id: sandbox_id.clone(), reason: None }.into()).await;
+    }
+
+    async fn had(&self, event: &Event) {
+        let entry = Entry::of(EventId(Ulid(7)), self.log.now_ms(), Some(ADA), event).to_json();
+        let (content_type, payload) = (Some("application/json".into()), Ok(Payload::messages([entry.as_str()])));
+        let append = Append { content_type, payload, producer: None, stream_seq: None, close: false };
+        let stream = StreamName::House(self.house.clone()).to_string();
+        let told = self.log.submit(event_log::Command::one(stream, Change::Append(append))).await.unwrap();
+        self.commands.wait(told.position).await.unwrap();
+    }
+
+    /// As a driver does whom a provider has told that a machine is dead.
+    pub async fn bury(&self, sandbox_id: &SandboxId) {
+        let dead = MarkSandboxDead { sandbox_id: sandbox_id.clone(), reason: None };
+        let done = self.commands.execute(Actor::System, dead, None).await.unwrap();
+        self.commands.wait(done.position).await.unwrap();
+    }
+
     pub async fn say(&self, who: AgentId, thread: &ThreadId, text: &str) {
         self.tell(who, thread, "chat", json!({ "text": text })).await;
     }
@@ -301,6 +330,12 @@ impl Place {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         (child, machine)
+    }
+
+    /// The sandboxes of which a tree is kept.
+    pub async fn trees(&self) -> Vec<String> {
+        let listed = self.log.store().objects.list_with_delimiter(Some(&Path::from_iter(["trees", self.house.as_str()]))).await;
+        listed.unwrap().objects.iter().map(|it| it.location.filename().unwrap().to_owned()).collect()
     }
 
     pub fn look(&self, thread: &ThreadId) -> Thread {

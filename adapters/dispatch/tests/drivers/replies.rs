@@ -184,6 +184,59 @@ async fn without_a_model_or_its_key_a_bot_says_so() {
 }
 
 #[tokio::test]
+async fn a_model_that_refuses_in_words_with_a_nul_is_heard() {
+    let model = Model::start([Line::Garbles]).await;
+    let mut place = place(&model, "openai").await;
+    place.start();
+    place.say(ADA, &place.chat, "@pia hello").await;
+    let failed = place.see(&place.chat, "signal.dispatch.failed", 1).await;
+    let message = failed[0]["message"].as_str().unwrap();
+    assert!(failed[0]["error_class"] == "model_refused" && message.ends_with("bad\u{FFFD}luck"), "{message}");
+}
+
+#[tokio::test]
+async fn a_model_is_told_the_end_of_a_long_thread_and_the_beginning_of_a_long_text() {
+    let model = Model::start([]).await;
+    let mut place = place(&model, "openai").await;
+    let long = "word ".repeat(200_000);
+    for n in 0..12 {
+        place.say(ADA, &place.chat, &format!("{n} {long}")).await;
+    }
+    place.start();
+    place.say(ADA, &place.chat, &format!("@pia what now? {long}")).await;
+    place.see(&place.chat, "pi.assistant", 1).await;
+    let asked = model.asked()[0]["messages"].to_string();
+    assert!(asked.contains("what now?") && asked.len() < 300_000, "{} bytes", asked.len());
+}
+
+#[tokio::test]
+async fn a_result_is_told_of_a_child_with_a_long_transcript() {
+    let mut place = Place::open(json!({})).await;
+    place.start();
+    let (child, _) = place.delegate("work", None).await;
+    place.launched(&child, 1).await;
+    let long = "x".repeat(3 << 20);
+    for n in 0..6 {
+        place.tell(PIA, &child, "pi.tool_result", json!({ "role": "toolResult", "content": format!("{n} {long}") })).await;
+        place.tell(PIA, &child, "pi.assistant", json!({ "role": "assistant", "content": format!("{n} {long}") })).await;
+    }
+    place.finish(&child, "all six are read").await;
+    let told = place.see(&place.chat, "chat", 1).await;
+    assert_eq!(told[0]["text"], "all six are read");
+}
+
+#[tokio::test]
+async fn a_result_with_a_nul_in_it_is_told() {
+    let mut place = Place::open(json!({})).await;
+    place.start();
+    let (child, _) = place.delegate("work", None).await;
+    place.launched(&child, 1).await;
+    place.finish(&child, "odd\0word").await;
+    let told = place.see(&place.chat, "chat", 1).await;
+    assert_eq!(told[0]["text"], "odd\u{FFFD}word");
+}
+
+#[tokio::test]
 async fn a_bot_that_only_calls_tools_comes_to_an_end() {
     let model = Model::start([]).await;
     (0..10).for_each(|_| model.add(Line::Calls("run_command", json!({ "command": "true" }))));

@@ -151,6 +151,27 @@ async fn a_runner_that_ends_without_a_word_has_failed_with_its_code() {
 }
 
 #[tokio::test]
+async fn of_a_run_that_was_killed_it_is_told_what_was_as_far_as_its_machine_knows() {
+    let mut place = Place::open(json!({})).await;
+    place.start();
+    for (torn, expected) in [
+        (true, "the sandbox was killed from outside, by signal 9, and the runner with it"),
+        (false, "the runner, or the sandbox around it, was ended by signal 9"),
+    ] {
+        let (child, run) = place.delegate("work", None).await;
+        place.launched(&child, 1).await;
+        if torn {
+            place.yard.tear(run.as_str());
+        } else {
+            place.yard.let_end(&place.machine(&child), run.as_str(), 137);
+        }
+        assert_eq!(place.rests(&child).await, ThreadStatus::Failed);
+        let failed = place.payloads(&child, "signal.thread.pi_failed").await;
+        assert_eq!((&failed[0]["error_class"], &failed[0]["message"]), (&json!("runner_exit"), &json!(expected)));
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_could_not_say_its_end_ends_as_its_machine_knows() {
     let mut place = Place::open(json!({})).await;
     place.options.patience.orphan = Duration::from_millis(600);

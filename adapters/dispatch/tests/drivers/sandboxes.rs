@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use commands::SandboxStatus;
-use commands::command::{MarkSandboxDead, MarkSandboxLive, RequestSandbox, ResumeSandbox};
-use commands::ports::{Hands, HandsError, MachineError, RunCommand, Verdict};
-use events::ThreadStatus;
+use commands::command::{DestroySandbox, MarkSandboxDead, MarkSandboxLive, RequestSandbox, ResumeSandbox, SetThreadSandbox};
+use commands::ports::{Hands, HandsError, MachineError, RunCommand, SeenAs, Verdict};
+use commands::{Actor, SandboxStatus};
+use events::{SandboxId, ThreadStatus};
 use serde_json::json;
 
 use crate::place::{ADA, PIA, Place};
@@ -62,6 +62,113 @@ async fn an_inner_address_that_the_operator_has_not_opened_is_told_of_once_where
     }
 }
 
+/// The status, and whether it is destroyed.
+pub fn recorded(place: &Place, id: &SandboxId) -> (SandboxStatus, bool) {
+    place.commands.with_world(|world| world.sandbox(id).map(|it| (it.status, it.destroyed)).unwrap())
+}
+
+#[tokio::test]
+async fn a_member_who_has_a_busy_machine_destroyed_ends_the_runs_on_it_and_nothing_goes_on_there() {
+    let mut place = Place::open(json!({})).await;
+    let dispatcher = place.start();
+    let (one, run) = place.delegate("one", None).await;
+    place.launched(&one, 1).await;
+    let (machine, sandbox_id) = (place.machine(&one), place.look(&one).sandbox_id.unwrap());
+    let (two, other) = place.delegate("two", Some(sandbox_id.clone())).await;
+    place.launched(&two, 1).await;
+    std::fs::write(place.yard.work(&machine).join("half"), "done").unwrap();
+    place.yard.hold("before destroy");
+    place.ask(ADA, DestroySandbox { sandbox_id: sandbox_id.clone() }).await;
+    place.yard.is_held().await;
+    assert_eq!(recorded(&place, &sandbox_id), (SandboxStatus::Dead, false));
+    // As some providers say of one that is on its way out.
+    place.yard.says(&machine, Some(Verdict::Dead { why: "destroying".to_owned() }));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(place.look(&one).status, ThreadStatus::Running, "it runs, and is not told otherwise");
+    let told = dispatcher.diagnose(&one).await.unwrap().forecast;
+    assert_eq!(told, "its machine is being destroyed, as a member asked: the run fails when that is gone");
+    let seen = dispatcher.reconcile(&place.house).await.unwrap();
+    let seen: Vec<_> = seen.iter().map(|it| (it.verdict, it.provider_ref.as_deref())).collect();
+    assert_eq!(seen, [(SeenAs::Stray, Some(&*machine))]);
+    place.yard.let_go();
+    for thread in [&one, &two] {
+        assert_eq!(place.rests(thread).await, ThreadStatus::Failed);
+        let failed = place.payloads(thread, "signal.thread.pi_failed").await;
+        let expected = (&json!("sandbox_dead"), &json!("the machine is gone: a member had it destroyed"));
+        assert_eq!((&failed[0]["error_class"], &failed[0]["message"]), expected);
+    }
+    place.until("it is recorded", || recorded(&place, &sandbox_id).1).await;
+    assert!(!place.yard.work(&machine).is_dir() && !place.yard.runs(run.as_str()) && !place.yard.runs(other.as_str()));
+    place.say(ADA, &one, "go on").await;
+    place.launched(&one, 2).await;
+    assert_ne!(place.machine(&one), machine, "it goes on on another");
+    assert_eq!(place.machine(&two), place.machine(&one), "with all that shared it");
+    assert!(place.yard.work(&place.machine(&one)).join("half").exists(), "with the tree as it was last");
+}
+
+#[tokio::test]
+async fn the_tree_of_a_machine_that_is_destroyed_is_kept_too_if_the_thread_of_the_run_on_it_points_elsewhere() {
+    let mut place = Place::open(json!({})).await;
+    place.start();
+    let (child, _) = place.delegate("work", None).await;
+    place.launched(&child, 1).await;
+    let (machine, sandbox_id) = (place.machine(&child), place.look(&child).sandbox_id.unwrap());
+    place.ask(ADA, SetThreadSandbox { thread_id: child.clone(), sandbox_id: None }).await;
+    place.ask(ADA, DestroySandbox { sandbox_id }).await;
+    assert_eq!(place.rests(&child).await, ThreadStatus::Failed);
+    assert_eq!((place.yard.snapshots(), place.trees().await), (1, vec![machine]));
+}
+
+#[tokio::test]
+async fn a_machine_that_cannot_be_destroyed_yet_is_tried_again_by_the_next_server_too() {
+    let mut place = Place::open(json!({})).await;
+    place.yard.hold("before destroy");
+    place.start();
+    let (child, run) = place.delegate("work", None).await;
+    place.launched(&child, 1).await;
+    let (machine, sandbox_id) = (place.machine(&child), place.look(&child).sandbox_id.unwrap());
+    place.ask(ADA, DestroySandbox { sandbox_id: sandbox_id.clone() }).await;
+    place.yard.is_held().await;
+    place.kill().await;
+    place.yard.fail("destroy", MachineError::Unknown("the line broke".to_owned()));
+    place.start();
+    assert_eq!(place.rests(&child).await, ThreadStatus::Failed);
+    place.until("it is tried again", || recorded(&place, &sandbox_id).1).await;
+    assert!(!place.yard.work(&machine).is_dir() && !place.yard.runs(run.as_str()));
+}
+
+#[tokio::test]
+async fn who_calls_a_busy_machine_dead_is_told_to_have_its_provider_asked_and_nothing_changes() {
+    let mut place = Place::open(json!({})).await;
+    place.start();
+    let (child, run) = place.delegate("work", None).await;
+    place.launched(&child, 1).await;
+    let sandbox_id = place.look(&child).sandbox_id.unwrap();
+    let dead = MarkSandboxDead { sandbox_id: sandbox_id.clone(), reason: None };
+    let refused = place.commands.execute(Actor::Agent(ADA), dead, None).await.unwrap_err().to_string();
+    assert!(refused.contains("arbe sandbox list --reconcile"), "{refused}");
+    assert_eq!((recorded(&place, &sandbox_id), place.look(&child).status), ((SandboxStatus::Live, false), ThreadStatus::Running));
+    assert!(place.yard.runs(run.as_str()));
+}
+
+#[tokio::test]
+async fn a_machine_whose_sandbox_is_given_up_while_it_is_made_does_not_stay() {
+    let mut place = Place::open(json!({})).await;
+    place.yard.hold("after create");
+    place.start();
+    let (child, _) = place.delegate("work", None).await;
+    place.yard.is_held().await;
+    place.kill().await;
+    let (machine, sandbox_id) = (place.machine(&child), place.look(&child).sandbox_id.unwrap());
+    place.yard.hold("before create");
+    place.start();
+    place.yard.is_held().await;
+    place.ask(ADA, MarkSandboxDead { sandbox_id, reason: None }).await;
+    place.yard.let_go();
+    place.launched(&child, 1).await;
+    assert!(!place.yard.work(&machine).is_dir() && place.machine(&child) != machine);
+}
+
 #[tokio::test]
 async fn a_tree_that_was_kept_comes_back_and_what_is_lost_is_said() {
     let mut place = Place::open(json!({})).await;
@@ -104,6 +211,20 @@ async fn a_setup_that_fails_is_the_runs_failure_with_its_words() {
     assert!(failed[0]["message"].as_str().unwrap().contains("the setup ended with 1"));
     let sandbox = place.look(&child).sandbox_id.unwrap();
     assert_eq!(place.commands.with_world(|world| world.sandbox(&sandbox).unwrap().status), SandboxStatus::Dead);
+}
+
+#[tokio::test]
+async fn a_setup_that_printed_a_nul_fails_the_run_with_its_cause() {
+    let mut place = Place::open(json!({})).await;
+    place.yard.fail("create", MachineError::Setup("it ended with 1: odd\0word".to_owned()));
+    place.start();
+    let (child, _) = place.delegate("work", None).await;
+    assert_eq!(place.rests(&child).await, ThreadStatus::Failed);
+    let failed = place.payloads(&child, "signal.thread.pi_failed").await;
+    let message = failed[0]["message"].as_str().unwrap();
+    assert!(failed[0]["error_class"] == "sandbox_setup" && message.contains("it ended with 1: odd\u{FFFD}word"), "{message}");
+    let sandbox = place.look(&child).sandbox_id.unwrap();
+    assert_eq!(recorded(&place, &sandbox).0, SandboxStatus::Dead);
 }
 
 #[tokio::test]
@@ -192,7 +313,7 @@ async fn a_sandbox_that_was_resumed_twice_by_hand_has_the_tree_and_the_session_o
     // The second dies before a machine is made for it.
     for _ in 0..2 {
         let sandbox_id = place.look(&child).sandbox_id.unwrap();
-        place.ask(ADA, MarkSandboxDead { sandbox_id: sandbox_id.clone(), reason: None }).await;
+        place.bury(&sandbox_id).await;
         place.ask(ADA, ResumeSandbox { sandbox_id, new_sandbox_id: None, provider: None }).await;
     }
     place.start();
@@ -215,7 +336,7 @@ async fn a_driver_that_is_behind_the_log_makes_no_machine_without_the_tree_it_be
     place.kill().await;
     place.yard.lose(&machine);
     let sandbox_id = place.look(&child).sandbox_id.unwrap();
-    place.ask(ADA, MarkSandboxDead { sandbox_id: sandbox_id.clone(), reason: None }).await;
+    place.bury(&sandbox_id).await;
     place.ask(ADA, ResumeSandbox { sandbox_id, new_sandbox_id: None, provider: None }).await;
     let ask = RunCommand { thread_id: child, command: "cat kept".to_owned(), cwd: None, timeout: None };
     // Nothing follows the log for this one any more. It waits for that twice.

@@ -74,8 +74,8 @@ async fn a_house_is_asked_after_and_only_what_is_surely_dead_is_buried() {
     place.yard.says(&machine(1), unknown());
     place.yard.says(&machine(2), Some(Verdict::Dead { why: "404".to_owned() }));
     place.yard.says(&machine(3), Some(Verdict::Resumable));
-    place.yard.stray("left-over", &place.house);
-    place.yard.stray("of-others", &HouseId::new("elsewhere").unwrap());
+    place.yard.stray("left-over", &place.house, None);
+    place.yard.stray("of-others", &HouseId::new("elsewhere").unwrap(), None);
     let seen = dispatcher.reconcile(&place.house).await.unwrap();
     let of = |machine: &str| seen.iter().find(|it| it.provider_ref.as_deref() == Some(machine)).unwrap();
     for (n, verdict) in [SeenAs::Live, SeenAs::Unknown, SeenAs::Dead, SeenAs::Resumable].into_iter().enumerate() {
@@ -191,9 +191,9 @@ async fn a_sweep_ends_what_is_over_and_leaves_what_runs_or_is_not_known() {
     assert!(why(3).starts_with("the machine is unknown (no answer): nothing changes until it answers"), "{}", why(3));
     assert!(pruned.ended.iter().any(|it| it.why == "its process ended with 3"), "{pruned:?}");
     let mut taken: Vec<_> = pruned.taken.iter().map(|it| it.provider_ref.clone()).collect();
-    let mut idle = vec![machine(1), machine(4)];
-    (taken.sort(), idle.sort());
-    assert_eq!(taken, idle, "those whose run has ended, and that answer");
+    let mut over = vec![machine(1), machine(2), machine(4)];
+    (taken.sort(), over.sort());
+    assert_eq!(taken, over, "those whose run has ended and that answer, and what is still listed of one that is dead");
 }
 
 #[tokio::test]
@@ -231,6 +231,38 @@ async fn a_sweep_takes_idle_machines_of_delegated_work_after_their_trees_were_ke
     place.launched(&child, 2).await;
     let fresh = place.machine(&child);
     assert_eq!(std::fs::read_to_string(place.yard.work(&fresh).join("kept")).unwrap(), "at rest");
+}
+
+#[tokio::test]
+async fn a_sweep_takes_what_is_left_of_sandboxes_that_are_over_and_nothing_that_the_log_does_not_know() {
+    let mut place = inattentive().await;
+    let dispatcher = place.start();
+    let (child, _) = place.delegate("work", None).await;
+    place.launched(&child, 1).await;
+    let (gone, sandbox) = (place.machine(&child), place.look(&child).sandbox_id.unwrap());
+    place.yard.says(&gone, Some(Verdict::Dead { why: "error".to_owned() }));
+    dispatcher.reconcile(&place.house).await.unwrap();
+    place.yard.stray("unnamed", &place.house, None);
+    place.yard.stray("unknown", &place.house, Some(&SandboxId::new("nowhere").unwrap()));
+    place.yard.stray("of-others", &HouseId::new("elsewhere").unwrap(), Some(&sandbox));
+    let (other, _) = place.delegate("work", None).await;
+    place.launched(&other, 1).await;
+    let pruned = dispatcher.prune(&place.house).await.unwrap();
+    assert_eq!(pruned.taken.iter().map(|it| it.provider_ref.as_str()).collect::<Vec<_>>(), [gone.as_str()]);
+    assert!(is_destroyed(&place, &sandbox) && !place.yard.work(&gone).is_dir());
+    for stays in ["unnamed", "unknown", "of-others", &place.machine(&other)] {
+        assert!(place.yard.work(stays).is_dir(), "{stays}");
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_says_of_a_provider_that_does_not_list_that_nothing_was_looked_for_there() {
+    let mut place = inattentive().await;
+    let dispatcher = place.start();
+    place.yard.fail("list", MachineError::Unavailable("503".to_owned()));
+    let pruned = dispatcher.prune(&place.house).await.unwrap();
+    let why: Vec<_> = pruned.left.iter().map(|it| it.why.as_str()).collect();
+    assert!(why.len() == 1 && why[0].starts_with("yard does not list its machines: ") && why[0].contains("503"), "{why:?}");
 }
 
 #[tokio::test]

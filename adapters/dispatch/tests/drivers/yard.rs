@@ -14,7 +14,7 @@ use bytes::Bytes;
 use commands::ports::{
     Created, Execute, Exit, Launch, Listed, Machine, MachineError, Machines, OutputSink, Plain, ProcessState, Verdict, Wanted,
 };
-use events::{HouseId, OutputStream};
+use events::{HouseId, OutputStream, SandboxId};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::sync::Notify;
@@ -22,6 +22,14 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 struct State {
     children: BTreeMap<String, Child>,
+    /// What each began and does not end with it.
+    tools: BTreeMap<String, Child>,
+    /// Whoever asks for a stop is told this, and nothing is done.
+    unstoppable: Option<MachineError>,
+    /// The machine of each.
+    on: BTreeMap<String, String>,
+    /// Those whose sandboxes were killed with them.
+    torn: BTreeSet<String>,
     /// How often each name was launched.
     launches: BTreeMap<String, u32>,
     /// How often each machine was made.
@@ -32,6 +40,7 @@ struct State {
     gate: Option<&'static str>,
     listed: BTreeMap<String, Listed>,
     probes: u32,
+    snapshots: u32,
 }
 
 #[derive(Debug)]
@@ -39,11 +48,17 @@ pub struct Yard {
     root: TempDir,
     state: Mutex<State>,
     reached: Notify,
+    released: Notify,
 }
 
 impl Yard {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { root: tempfile::tempdir().unwrap(), state: Mutex::default(), reached: Notify::new() })
+        Arc::new(Self {
+            root: tempfile::tempdir().unwrap(),
+            state: Mutex::default(),
+            reached: Notify::new(),
+            released: Notify::new(),
+        })
     }
 
     pub fn home(&self, machine: &str) -> PathBuf {
@@ -54,13 +69,17 @@ impl Yard {
         self.root.path().join(machine).join("work")
     }
 
-    /// The next time a driver comes to this place it stays there for ever.
+    /// The next time a driver comes to this place it stays there, for ever or until it is let go.
     pub fn hold(&self, place: &'static str) {
         self.state.lock().gate = Some(place);
     }
 
     pub async fn is_held(&self) {
         self.reached.notified().await;
+    }
+
+    pub fn let_go(&self) {
+        self.released.notify_one();
     }
 
     /// The next call of this name fails so, once, after it did its work.
@@ -83,13 +102,13 @@ impl Yard {
         self.state.lock().made.values().copied().collect()
     }
 
-    /// A machine that carries the labels of a house, and that nobody asked for.
-    pub fn stray(&self, machine: &str, house: &HouseId) {
+    /// A machine that carries such labels, and that nobody asked for.
+    pub fn stray(&self, machine: &str, house: &HouseId, sandbox: Option<&SandboxId>) {
         fs::create_dir_all(self.work(machine)).unwrap();
         let listed = Listed {
             provider_ref: machine.to_owned(),
             house: Some(house.clone()),
-            sandbox: None,
+            sandbox: sandbox.cloned(),
             thread: None,
             environment: None,
             state: "idle".to_owned(),
@@ -102,6 +121,11 @@ impl Yard {
         self.state.lock().probes
     }
 
+    /// How often trees were taken.
+    pub fn snapshots(&self) -> u32 {
+        self.state.lock().snapshots
+    }
+
     pub fn kept_alive(&self) -> bool {
         !self.state.lock().alive.is_empty()
     }
@@ -109,6 +133,31 @@ impl Yard {
     /// What the launched process waits for; it then ends with this code.
     pub fn let_end(&self, machine: &str, run: &str, code: i32) {
         fs::write(self.home(machine).join(format!("end-{run}")), code.to_string()).unwrap();
+    }
+
+    pub fn runs(&self, run: &str) -> bool {
+        self.state.lock().children.get_mut(run).is_some_and(|child| child.try_wait().unwrap().is_none())
+    }
+
+    /// A process that a run has begun, and that goes on when the run is gone.
+    pub fn begin_tool(&self, run: &str) {
+        let tool = Command::new("sleep").arg("600").spawn().unwrap();
+        self.state.lock().tools.insert(run.to_owned(), tool);
+    }
+
+    pub fn tool_runs(&self, run: &str) -> bool {
+        self.state.lock().tools.get_mut(run).is_some_and(|tool| tool.try_wait().unwrap().is_none())
+    }
+
+    pub fn cannot_stop(&self, why: Option<MachineError>) {
+        self.state.lock().unstoppable = why;
+    }
+
+    /// Kills a process together with all that is around it.
+    pub fn tear(&self, run: &str) {
+        let mut state = self.state.lock();
+        state.torn.insert(run.to_owned());
+        state.children.get_mut(run).unwrap().kill().unwrap();
     }
 
     /// As if the computer had been turned off.
@@ -129,7 +178,7 @@ impl Yard {
         let held = self.state.lock().gate.take_if(|gate| *gate == place).is_some();
         if held {
             self.reached.notify_one();
-            std::future::pending::<()>().await;
+            self.released.notified().await;
         }
     }
 
@@ -163,6 +212,10 @@ impl Yard {
 impl Drop for Yard {
     fn drop(&mut self) {
         self.kill_all();
+        for (_, mut tool) in std::mem::take(&mut self.state.lock().tools) {
+            tool.kill().unwrap();
+            tool.wait().unwrap();
+        }
     }
 }
 
@@ -277,6 +330,7 @@ impl Machines for Yard {
             }
             let child = self.shell(machine, &launch.env, &launch.secrets, &launch.argv).spawn().unwrap();
             state.children.insert(launch.name.clone(), child);
+            state.on.insert(launch.name.clone(), machine.to_owned());
             *state.launches.entry(launch.name.clone()).or_default() += 1;
         }
         self.failing("launch")?;
@@ -288,15 +342,24 @@ impl Machines for Yard {
         self.failing("process")?;
         self.there(machine)?;
         let mut state = self.state.lock();
+        let torn = state.torn.contains(name);
         let Some(child) = state.children.get_mut(name) else { return Ok(ProcessState::Absent) };
-        let ended = child.try_wait().unwrap();
-        Ok(ended.map_or(ProcessState::Running, |status| ProcessState::Exited(exit(status))))
+        Ok(match child.try_wait().unwrap() {
+            None => ProcessState::Running,
+            Some(status) if torn => ProcessState::Exited(Exit::Sandbox(status.signal().unwrap())),
+            Some(status) => ProcessState::Exited(exit(status)),
+        })
     }
 
     async fn stop(&self, _: &Machine, name: &str, _: Duration) -> Result<(), MachineError> {
-        if let Some(child) = self.state.lock().children.get_mut(name) {
-            child.kill().unwrap();
-            child.wait().unwrap();
+        let mut state = self.state.lock();
+        if let Some(error) = state.unstoppable.clone() {
+            return Err(error);
+        }
+        let State { children, tools, .. } = &mut *state;
+        for process in children.get_mut(name).into_iter().chain(tools.get_mut(name)) {
+            process.kill().unwrap();
+            process.wait().unwrap();
         }
         Ok(())
     }
@@ -323,6 +386,7 @@ impl Machines for Yard {
     async fn snapshot(&self, machine: &Machine) -> Result<Bytes, MachineError> {
         self.failing("snapshot")?;
         self.there(machine)?;
+        self.state.lock().snapshots += 1;
         let files: BTreeMap<String, String> = fs::read_dir(self.work(machine))
             .unwrap()
             .map(|file| file.unwrap().path())
@@ -332,8 +396,16 @@ impl Machines for Yard {
     }
 
     async fn destroy(&self, machine: &Machine) -> Result<(), MachineError> {
+        self.gate("before destroy").await;
+        self.failing("destroy")?;
+        let mut state = self.state.lock();
+        let State { children, on, listed, .. } = &mut *state;
+        for (run, child) in children.iter_mut().filter(|(run, _)| on.get(*run).is_some_and(|it| it == machine)) {
+            child.kill().unwrap_or_else(|error| panic!("{run}: {error}"));
+            child.wait().unwrap();
+        }
+        listed.remove(machine);
         let _ = fs::remove_dir_all(self.root.path().join(machine));
-        self.state.lock().listed.remove(machine);
         Ok(())
     }
 

@@ -44,7 +44,10 @@ struct CommandRan {
     /// There was more than is kept.
     truncated: bool,
     duration_ms: u64,
-    /// Why there is no exit code.
+    /// Why there is no exit code, for programs: `command_timeout`, `command_cancelled`, `command_broken`, `command_lost`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_class: Option<String>,
+    /// The same for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
@@ -59,6 +62,6 @@ async fn run(caller: Caller, Path(path): Path<ThreadPath>, key: Key, Body(body):
     let NewCommand { command, cwd, timeout } = body;
     let ask = RunCommand { thread_id: path.thread_id, command, cwd, timeout: timeout.map(Duration::from_secs) };
     let ran = hands.run_command(caller.agent, ask, key.0.as_deref()).await?;
-    let commands::ports::Ran { command_id, exit_code, output, truncated, duration_ms, why, position } = ran;
-    Ok(Done { position, body: CommandRan { command_id, exit_code, output, truncated, duration_ms, why } })
+    let commands::ports::Ran { command_id, exit_code, output, truncated, duration_ms, error_class, why, position } = ran;
+    Ok(Done { position, body: CommandRan { command_id, exit_code, output, truncated, duration_ms, error_class, why } })
 }

@@ -23,13 +23,20 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .add(&Method::POST, ALL, "request_sandbox", "Ask for a machine", request)
         .add(&Method::GET, ONE, "get_sandbox", "One sandbox", get)
         .add(&Method::POST, "/api/sandboxes/{sandbox_id}/live", "mark_sandbox_live", "The machine is up", live)
-        .add(&Method::POST, "/api/sandboxes/{sandbox_id}/dead", "mark_sandbox_dead", "The machine is gone", dead)
-        .add(&Method::POST, "/api/sandboxes/{sandbox_id}/destroyed", "destroy_sandbox", "It will not come back", destroyed)
+        .add(&Method::POST, "/api/sandboxes/{sandbox_id}/dead", "mark_sandbox_dead", "A machine of one's own is gone", dead)
+        .add(
+            &Method::POST,
+            "/api/sandboxes/{sandbox_id}/destroyed",
+            "destroy_sandbox",
+            "Have the machine taken away for good, with all that runs on it",
+            destroyed,
+        )
         .add(
             &Method::POST,
             "/api/sandboxes/{sandbox_id}/resume",
             "resume_sandbox",
-            "Move every thread of a dead machine to a new one",
+            "Move every thread of a dead machine to a new one; while it is being destroyed only to another provider, else \
+             `wrong_sandbox_status`",
             resume,
         )
 }

@@ -34,7 +34,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             &Method::POST,
             "/api/houses/{house_id}/prune",
             "prune_house",
-            "End the runs that are over and take idle machines of delegated work away, now",
+            "End the runs that are over, take machines away that are idle or over, and give up sandboxes that nobody waits for, now",
             prune,
         )
 }

@@ -87,7 +87,7 @@ impl Inner {
         match self.http.send(request, Effect::Changes).await {
             Ok(_) => Ok(()),
             Err(failure) if failure.is(StatusCode::NOT_FOUND) => Ok(()),
-            Err(failure) => Err(failure.error),
+            Err(failure) => self.settled(machine, Err(failure)).await,
         }
     }
 

@@ -138,6 +138,7 @@ async fn fill(
             Ok(Exit::Code(0)) => continue,
             Ok(Exit::Code(code)) => format!("ended with code {code}"),
             Ok(Exit::Signal(signal)) => format!("was ended by signal {signal}"),
+            Ok(Exit::Sandbox(signal)) => format!("was ended with its sandbox, by signal {signal} from outside"),
             Ok(Exit::TimedOut) => "took too long".to_owned(),
             // Nothing of the recipe's: this host cannot have machines.
             Err(error) => return Err(error),

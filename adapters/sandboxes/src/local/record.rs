@@ -25,6 +25,8 @@ pub(crate) struct Record {
 pub(crate) enum Ended {
     Code(i32),
     Signal(i32),
+    /// Bubblewrap was.
+    Sandbox(i32),
     TimedOut,
     /// The command was never run.
     Failed(i32),
@@ -40,6 +42,7 @@ impl Ended {
         match *self {
             Self::Code(code) | Self::Failed(code) => Exit::Code(code),
             Self::Signal(signal) => Exit::Signal(signal),
+            Self::Sandbox(signal) => Exit::Sandbox(signal),
             Self::TimedOut => Exit::TimedOut,
         }
     }
@@ -87,12 +90,12 @@ impl Record {
         self.ended.is_none() && self.processes().any(Process::lives)
     }
 
-    /// Without an end of its own, what was supervised ended with its supervisor, by a signal, or with the host.
+    /// Without an end of its own, what was supervised ended with its supervisor, which the kernel sees to, or with the host.
     pub(crate) fn state(&self) -> ProcessState {
         match &self.ended {
             Some(ended) => ProcessState::Exited(ended.exit()),
             None if self.runs() => ProcessState::Running,
-            None if self.boot == procs::boot() => ProcessState::Exited(Exit::Signal(9)),
+            None if self.boot == procs::boot() => ProcessState::Exited(Exit::Sandbox(9)),
             None => ProcessState::Absent,
         }
     }
@@ -126,7 +129,7 @@ mod tests {
     fn what_has_no_end_and_no_process_was_killed_or_went_with_the_host() {
         let lost = Record { supervisor: Process { pid: 1, since: u64::MAX }, ..record() };
         assert_eq!(record().state(), ProcessState::Running);
-        assert_eq!(lost.state(), ProcessState::Exited(Exit::Signal(9)));
+        assert_eq!(lost.state(), ProcessState::Exited(Exit::Sandbox(9)));
         assert_eq!(Record { boot: "another".to_owned(), ..lost }.state(), ProcessState::Absent);
         assert_eq!(Record { boot: "another".to_owned(), ..record() }.state(), ProcessState::Absent);
     }

@@ -42,8 +42,7 @@ impl<W: Write> Taking<W> {
         for name in sorted(directory)? {
             path.push(&name);
             match self.entry(directory, &name, path, depth) {
-                // Removed by whoever works there, between the listing and now.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if is_moved(&error) => {}
                 other => other?,
             }
             path.pop();
@@ -72,7 +71,11 @@ impl<W: Write> Taking<W> {
                 self.append(&found, EntryType::Regular, size, path, contents)
             }
             FileType::Symlink => {
-                let target = OsString::from_vec(readlinkat(directory, name, Vec::new())?.into_bytes());
+                let target = match readlinkat(directory, name, Vec::new()) {
+                    // No symlink any more.
+                    Err(Errno::INVAL) => return Ok(()),
+                    target => OsString::from_vec(target?.into_bytes()),
+                };
                 let mut header = header(&found, EntryType::Symlink, 0);
                 self.archive.append_link(&mut header, path, target)
             }
@@ -87,6 +90,12 @@ impl<W: Write> Taking<W> {
         }
         self.archive.append_data(&mut header(found, kind, size), path, contents)
     }
+}
+
+/// Removed by whoever works there, or something else is in its place, between the listing and now: a socket cannot be opened.
+fn is_moved(error: &io::Error) -> bool {
+    let moved = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NXIO].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|code| moved.contains(&code))
 }
 
 /// Whoever works there may have closed it to its own user, who is the server's where that is not root. Then it is opened to that user.
@@ -197,4 +206,21 @@ fn finish(file: &OwnedFd, mode: Mode, time: u64) -> io::Result<()> {
 fn times(seconds: u64) -> Timestamps {
     let time = Timespec { tv_sec: i64::try_from(seconds).unwrap_or_default(), tv_nsec: 0 };
     Timestamps { last_access: time, last_modification: time }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_that_came_into_the_place_of_a_file_is_left_out() {
+        let place = tempfile::tempdir().unwrap();
+        let _socket = UnixListener::bind(place.path().join("s")).unwrap();
+        let root = Root::open(place.path(), None).unwrap();
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let error = opened(&root.open, OsStr::new("s"), flags).unwrap_err();
+        assert!(is_moved(&error), "{error}");
+    }
 }

@@ -124,12 +124,19 @@ fn exports(env: &BTreeMap<String, String>, secrets: &BTreeMap<String, Plain>) ->
     Ok(script)
 }
 
-fn assemble(env: &BTreeMap<String, String>, secrets: &BTreeMap<String, Plain>, body: &str) -> Result<Script, MachineError> {
+/// The variables stand between two parts.
+fn assemble(
+    before: &str,
+    env: &BTreeMap<String, String>,
+    secrets: &BTreeMap<String, Plain>,
+    after: &str,
+) -> Result<Script, MachineError> {
     let exports = exports(env, secrets)?;
-    let mut script = Zeroizing::new(Vec::with_capacity(exports.len() + body.len() + 64));
+    let mut script = Zeroizing::new(Vec::with_capacity(before.len() + exports.len() + after.len() + 64));
     script.extend_from_slice(b"rm -f -- \"$0\"\n");
+    script.extend_from_slice(before.as_bytes());
     script.extend_from_slice(&exports);
-    script.extend_from_slice(body.as_bytes());
+    script.extend_from_slice(after.as_bytes());
     Ok(script)
 }
 
@@ -145,7 +152,7 @@ pub(crate) fn inline(layout: &Layout, id: &str, execute: &Execute) -> Result<Scr
          wait $!\n\
          exit $?\n"
     );
-    assemble(&execute.env, &execute.secrets, &body)
+    assemble("", &execute.env, &execute.secrets, &body)
 }
 
 /// Begins a process, says `started`, and writes down how it ended.
@@ -168,10 +175,11 @@ pub(crate) fn detached(layout: &Layout, launch: &Launch, hold: Option<&Hold>) ->
             )
         }
     };
+    // Only the process itself has the variables: whatever else runs beside it shows its own to every tool.
+    let before = format!("d={job}\ncd -- {tree} || exit 126\n{take}(\n");
     // A program that is not there is gone before anybody can ask when it began.
-    let body = format!(
-        "d={job}\ncd -- {tree} || exit 126\n{take}\
-         ARBE_JOB={name} setsid {argv} </dev/null >\"$d/log\" 2>&1 &\n\
+    let after = format!(
+        "export ARBE_JOB={name}\nexec setsid {argv}\n) </dev/null >\"$d/log\" 2>&1 &\n\
          p=$!\n\
          began() {{ sed 's/.*) //' \"/proc/$1/stat\" 2>/dev/null | cut -d' ' -f20; }}\n\
          b=$(began $p)\n\
@@ -186,7 +194,7 @@ pub(crate) fn detached(layout: &Layout, launch: &Launch, hold: Option<&Hold>) ->
          exit $code\n",
         argv = argv.join(" ")
     );
-    assemble(&env, &launch.secrets, &body)
+    assemble(&before, &env, &launch.secrets, &after)
 }
 
 /// Takes the name and hands over to the uploaded script. Of two that try, one does.

@@ -97,7 +97,9 @@ async fn build(reach: &impl Reach, machine: &str, wanted: &Wanted) -> Result<Str
     match ended? {
         Exit::Code(0) => Ok(printed),
         Exit::Code(code) => Err(MachineError::Setup(format!("it ended with {code}\n{printed}"))),
-        Exit::Signal(signal) => Err(MachineError::Setup(format!("it was ended by signal {signal}\n{printed}"))),
+        Exit::Signal(signal) | Exit::Sandbox(signal) => {
+            Err(MachineError::Setup(format!("it was ended by signal {signal}\n{printed}")))
+        }
         Exit::TimedOut => Err(MachineError::Setup(format!("it took too long\n{printed}"))),
     }
 }

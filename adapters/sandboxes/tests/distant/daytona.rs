@@ -67,6 +67,36 @@ async fn a_process_that_is_stopped_takes_all_its_children_with_it() {
 }
 
 #[tokio::test]
+async fn a_process_is_stopped_whatever_is_left_of_it() {
+    let (stand_in, case) = case().await;
+    let guest = stand_in.guest(&case.machine);
+    case.a_process_is_stopped_whatever_is_left_of_it(|| guest.processes()).await;
+    stand_in.watch.assert_clean();
+}
+
+#[tokio::test]
+async fn a_process_of_a_sandbox_that_is_deleted_while_it_is_stopped_is_gone() {
+    let (stand_in, case) = case().await;
+    let close = format!("DELETE /toolbox/{}/process/session", case.machine);
+    stand_in.watch.fail_once(&close, Fault::Hang);
+    let (provider, machine) = (case.provider.clone(), case.machine.clone());
+    let stopping = tokio::spawn(async move { provider.stop(&machine, "run1", Duration::ZERO).await });
+    while stand_in.watch.count(&close) == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stand_in.lose(&case.machine);
+    let stopped = stopping.await.unwrap();
+    assert!(matches!(stopped, Err(MachineError::Gone(_))), "{stopped:?}");
+}
+
+#[tokio::test]
+async fn a_tool_finds_no_secret_in_what_runs_beside_it() {
+    let (stand_in, case) = case().await;
+    case.a_tool_finds_no_secret_in_what_runs_beside_it().await;
+    stand_in.watch.assert_clean();
+}
+
+#[tokio::test]
 async fn a_command_that_takes_too_long_or_is_given_up_leaves_nothing() {
     let (stand_in, case) = case().await;
     let guest = stand_in.guest(&case.machine);

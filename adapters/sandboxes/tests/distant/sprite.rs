@@ -108,6 +108,21 @@ async fn a_process_that_is_stopped_takes_all_its_children_with_it() {
 }
 
 #[tokio::test]
+async fn a_process_is_stopped_whatever_is_left_of_it() {
+    let (stand_in, case) = case().await;
+    let guest = stand_in.guest(&case.machine);
+    case.a_process_is_stopped_whatever_is_left_of_it(|| guest.processes()).await;
+    stand_in.watch.assert_clean();
+}
+
+#[tokio::test]
+async fn a_tool_finds_no_secret_in_what_runs_beside_it() {
+    let (stand_in, case) = case().await;
+    case.a_tool_finds_no_secret_in_what_runs_beside_it().await;
+    stand_in.watch.assert_clean();
+}
+
+#[tokio::test]
 async fn a_command_that_takes_too_long_or_is_given_up_leaves_nothing() {
     let (stand_in, case) = case().await;
     let guest = stand_in.guest(&case.machine);

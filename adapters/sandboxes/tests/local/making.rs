@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use commands::ports::{Exit, MachineError, Machines, Recipe, Verdict, Wanted};
+use commands::ports::{Exit, MachineError, Machines, Recipe, Relay, Verdict, Wanted};
 use sandboxes::local::{Local, OpenError};
 
 use crate::scene::{Scene, launch, options, until, wanted, with_word, word};
@@ -187,6 +187,23 @@ async fn what_a_server_did_not_finish_is_removed_by_the_next() {
     assert!(!directory.join("machines/half").exists());
     assert!(local.list().await.unwrap().is_empty());
     assert!(matches!(scene.local.probe("half").await, Verdict::Dead { .. }));
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_machine_whose_making_was_given_up_is_removed_by_who_lists() {
+    let scene = Scene::open().await;
+    let (local, word) = (scene.local.clone(), word(45004));
+    let half = setup("a", &format!("touch begun; setsid sleep {word} & sleep {word}"));
+    let half = Wanted { relays: vec![Relay { port: 8080, to: "127.0.0.1:9".to_owned() }], ..half };
+    let making = tokio::spawn(async move { local.create(&half).await });
+    let root = scene.machines().join("a");
+    until("it is being made", || root.join("work/begun").exists()).await;
+    assert!(scene.local.list().await.unwrap().is_empty() && root.join("run/0.sock").exists(), "who makes it goes on");
+    making.abort();
+    assert!(making.await.unwrap_err().is_cancelled() && root.exists());
+    assert!(scene.local.list().await.unwrap().is_empty() && !root.exists());
+    let users = fs::read_dir(scene.machines().join(".users")).map_or(0, Iterator::count);
+    assert_eq!((users, with_word(&word)), (0, vec![]));
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! A working tree is taken and given back as it was.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use commands::ports::{Exit, MachineError, Machines, Recipe, Wanted};
@@ -109,6 +111,35 @@ async fn a_tree_that_cannot_be_read_now_may_be_taken_later() {
     assert!(matches!(taken, Err(MachineError::Unavailable(_))), "{taken:?}");
     std::fs::rename(&away, &tree).unwrap();
     scene.local.snapshot("a").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_tree_is_taken_while_it_is_worked_on() {
+    let scene = Scene::open().await;
+    scene.machine("a").await;
+    let (place, done) = (scene.machines().join("a/work/moving"), Arc::new(AtomicBool::new(false)));
+    let aside = scene.machines().join("a/aside");
+    let over = done.clone();
+    let worker = std::thread::spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            std::fs::create_dir_all(place.join("deep")).unwrap();
+            std::fs::write(place.join("deep/file"), "x".repeat(10_000)).unwrap();
+            std::fs::remove_dir_all(&place).unwrap();
+            std::fs::write(&place, "a file").unwrap();
+            std::fs::remove_file(&place).unwrap();
+            std::os::unix::fs::symlink("nowhere", &place).unwrap();
+            std::fs::write(&aside, "a file").unwrap();
+            std::fs::rename(&aside, &place).unwrap();
+            std::fs::remove_file(&place).unwrap();
+        }
+    });
+    let mut taken = Vec::new();
+    for _ in 0..500 {
+        taken.push(scene.local.snapshot("a").await);
+    }
+    done.store(true, Ordering::Relaxed);
+    worker.join().unwrap();
+    taken.into_iter().for_each(|taken| drop(taken.unwrap()));
 }
 
 fn packed(entries: &[(&str, EntryType, &str)]) -> Bytes {

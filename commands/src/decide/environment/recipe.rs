@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::bounds;
-use crate::ports::{Limits, ModelConfig, Recipe};
+use crate::ports::{Limits, ModelConfig, RUNTIMES, Recipe};
 use crate::rejection::Rejection;
 
 const WORD_MAX: usize = 2_048;
@@ -86,6 +86,9 @@ fn texts(recipe: &Recipe) -> Result<(), Slip> {
         if text.starts_with('-') {
             return slip(field, "begins with `-`");
         }
+    }
+    if let Some(runtime) = recipe.runtime.as_deref().filter(|runtime| !RUNTIMES.contains(runtime)) {
+        return slip("runtime", format!("there is no {runtime:?}: known are {}", RUNTIMES.join(", ")));
     }
     if recipe.branch.is_some() && recipe.repo.is_none() {
         return slip("branch", "there is no `repo` that it could be a branch of");

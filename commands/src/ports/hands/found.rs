@@ -117,7 +117,9 @@ impl From<Option<ProcessState>> for FoundProcess {
         match state {
             Some(ProcessState::Running) => Self::Running,
             Some(ProcessState::Exited(Exit::Code(code))) => Self::Exited { exit_code: Some(code), signal: None },
-            Some(ProcessState::Exited(Exit::Signal(signal))) => Self::Exited { exit_code: None, signal: Some(signal) },
+            Some(ProcessState::Exited(Exit::Signal(signal) | Exit::Sandbox(signal))) => {
+                Self::Exited { exit_code: None, signal: Some(signal) }
+            }
             Some(ProcessState::Exited(Exit::TimedOut)) => Self::Exited { exit_code: None, signal: None },
             Some(ProcessState::Absent) => Self::Absent,
             None => Self::Unknown,
@@ -149,7 +151,7 @@ pub struct TakenMachine {
     pub provider_ref: String,
 }
 
-/// A run or a machine.
+/// A run, a machine, or a provider that does not list what it has: then no id is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Left {
     pub thread_id: Option<ThreadId>,

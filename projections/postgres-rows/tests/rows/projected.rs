@@ -164,6 +164,12 @@ async fn what_is_pending_is_listed_until_it_is_done() {
     running.reaches(position).await;
     assert_eq!(texts(&db, pending).await, some(&["parent_notice t1", "sandbox_dead s0"]));
 
+    let asked_for = h::SandboxDead { sandbox_id: sandbox(0), reason: Some("a wish".into()) };
+    let position = story.tell([in_house(0, asked_for)]).await;
+    running.reaches(position).await;
+    let why = "select detail->>'reason' from reconciliation where kind = 'sandbox_dead'";
+    assert_eq!(texts(&db, why).await, some(&["gone"]), "the cause of its death");
+
     let told = t::ChildFinished { child_thread_id: thread(1), status: ThreadStatus::Failed };
     let position = story.tell([in_thread(0, told), in_thread(1, t::SandboxSet { sandbox_id: None })]).await;
     running.reaches(position).await;

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use anyhow::{Context, bail};
-use commands::ports::command_mark;
+use anyhow::Context;
+use commands::ports::{COMMAND_TIMEOUT, command_mark};
 use events::ThreadId;
 use reqwest::Method;
 use serde::Serialize;
@@ -11,11 +11,15 @@ use serde_json::Value;
 
 use crate::args::RunOn;
 use crate::client::{Answer, CallError, From, Slice};
-use crate::output::{note, print, print_raw};
+use crate::exit;
+use crate::output::{CommandEnded, clean, note, print, print_raw};
 use crate::row::cell;
 use crate::verbs::Platform;
 use crate::verbs::narration::looked_into;
 use crate::verbs::tail::{BREATH, Reader};
+
+/// As `timeout(1)` says it.
+const TIMED_OUT: u8 = 124;
 
 #[derive(Serialize)]
 struct NewCommand {
@@ -41,11 +45,21 @@ pub(super) async fn run(platform: &Platform, on: RunOn) -> anyhow::Result<()> {
     if ran["truncated"] == true {
         note("there was more output than the thread keeps");
     }
-    match ran["exit_code"].as_i64() {
-        Some(0) => Ok(()),
-        Some(code) => bail!("the command ended with exit code {code}"),
-        None => bail!("the command has no exit code: {}", ran["why"].as_str().unwrap_or("how it ended is not known")),
-    }
+    end(&ran)
+}
+
+/// Its exit code is ours; without one the command was ended, or nobody knows how it did.
+fn end(ran: &Value) -> anyhow::Result<()> {
+    let (code, message) = match ran["exit_code"].as_i64() {
+        Some(0) => return Ok(()),
+        Some(code) => (u8::try_from(code).unwrap_or(exit::FAILED), format!("the command ended with exit code {code}")),
+        None => {
+            let why = ran["why"].as_str().unwrap_or("how it ended is not known");
+            let code = if ran["error_class"] == COMMAND_TIMEOUT { TIMED_OUT } else { exit::FAILED };
+            (code, format!("the command has no exit code: {}", clean(why)))
+        }
+    };
+    Err(CommandEnded { code, message }.into())
 }
 
 /// One word is a line for the shell; several are a program and its arguments, whatever is in them.
@@ -153,7 +167,26 @@ impl Shown {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::output::code;
+
+    #[test]
+    fn the_exit_code_is_that_of_the_command_or_says_that_it_has_none() {
+        assert!(end(&json!({ "exit_code": 0 })).is_ok());
+        for (ran, expected) in [
+            (json!({ "exit_code": 3 }), 3),
+            (json!({ "exit_code": 137 }), 137),
+            (json!({ "exit_code": 256 }), 1),
+            (json!({ "exit_code": -1 }), 1),
+            (json!({ "exit_code": null, "error_class": "command_timeout", "why": "it took longer than 90s" }), 124),
+            (json!({ "exit_code": null, "error_class": "command_cancelled", "why": "it was cancelled, and stopped" }), 1),
+            (json!({}), 1),
+        ] {
+            assert_eq!(code(&end(&ran).unwrap_err()), expected, "{ran}");
+        }
+    }
 
     #[test]
     fn one_word_is_for_the_shell_and_several_are_kept_apart() {

@@ -74,6 +74,8 @@ struct Supervised {
     told: bool,
     late: bool,
     alone: bool,
+    /// Ended by its supervisor, as somebody asked.
+    forced: bool,
 }
 
 #[derive(Deserialize)]
@@ -132,6 +134,7 @@ impl Supervised {
             told: false,
             late: false,
             alone: false,
+            forced: false,
         })
     }
 
@@ -191,6 +194,7 @@ impl Supervised {
     }
 
     fn end(&mut self) {
+        self.forced = true;
         if let Some(init) = self.record.init {
             init.signal(Signal::KILL);
         }
@@ -212,7 +216,8 @@ impl Supervised {
             (true, _, _) => Ended::TimedOut,
             (false, Some(code), _) => Ended::from_code(code),
             (false, None, Some(code)) => Ended::Failed(code),
-            (false, None, None) => Ended::Signal(status.signal().unwrap_or(9)),
+            (false, None, None) if self.forced => Ended::Signal(status.signal().unwrap_or(9)),
+            (false, None, None) => Ended::Sandbox(status.signal().unwrap_or(9)),
         });
         // A command's end is read at once by the server that waits for it, and by nobody else.
         if plan.log.is_some() { self.record.settle(&plan.record) } else { self.record.store(&plan.record) }

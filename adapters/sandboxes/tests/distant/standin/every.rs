@@ -189,6 +189,39 @@ impl<M: Machines> Case<M> {
         nothing_left(processes).await;
     }
 
+    /// As when a tool cleans up too much, or the runner of tools was killed before them.
+    pub async fn a_process_is_stopped_whatever_is_left_of_it(&self, processes: impl Fn() -> Vec<i32>) {
+        let (provider, machine) = (&self.provider, self.machine.as_str());
+        self.launch("run1", &["sh", "-c", "setsid sleep 600 & : >begun; wait"]).await.unwrap();
+        self.begun().await;
+        self.run("read -r s sb p rest <~/.arbe/jobs/run1/pid; kill -KILL $p").await.unwrap();
+        assert_eq!(self.ended("run1").await, Exit::Signal(9));
+        provider.stop(machine, "run1", Duration::ZERO).await.unwrap();
+        nothing_left(&processes).await;
+        self.launch("run2", &["sh", "-c", "setsid sleep 600 & : >~/begun2; wait"]).await.unwrap();
+        self.until_there("begun2").await;
+        self.run("rm -rf ~/.arbe/jobs/run2").await.unwrap();
+        assert!(matches!(provider.stop(machine, "run2", Duration::ZERO).await, Err(MachineError::Gone(_))));
+        nothing_left(&processes).await;
+        assert_ne!(provider.process(machine, "run2").await.unwrap(), Process::Running);
+    }
+
+    /// Its runner hides the token as ours does: it begins anew without it.
+    pub async fn a_tool_finds_no_secret_in_what_runs_beside_it(&self) {
+        let (provider, machine) = (&self.provider, self.machine.as_str());
+        // No other test's processes have this one.
+        let token = format!("of-{}-{}", provider.provider(), std::process::id());
+        let look = "for n in 1 2 3 4 5 6; do cat /proc/[0-9]*/environ; sleep 0.1; done 2>/dev/null | tr '\\0' '\\n' >~/seen; : >~/looked";
+        let argv = ["sh", "-c", "exec env -u TOKEN sh -c \"$1\"", "runner", look].map(str::to_owned).to_vec();
+        let secrets = BTreeMap::from([("TOKEN".to_owned(), plain(&token))]);
+        let env = BTreeMap::from([("GIVEN".to_owned(), token.to_uppercase())]);
+        provider.launch(machine, &Launch { name: "run1".to_owned(), argv, env, secrets }).await.unwrap();
+        self.until_there("looked").await;
+        let seen = String::from_utf8_lossy(&provider.read(machine, "seen").await.unwrap()).into_owned();
+        assert!(seen.lines().any(|line| line == format!("GIVEN={}", token.to_uppercase())), "it has looked: {seen}");
+        assert!(!seen.contains(&token), "a secret is shown");
+    }
+
     pub async fn a_command_that_takes_too_long_or_is_given_up_leaves_nothing(&self, processes: impl Fn() -> Vec<i32>) {
         let command = "echo begun; : >~/given; setsid sleep 600 & sleep 600";
         let ran = self.run_in(command, None, BTreeMap::new(), Duration::from_secs(3)).await.unwrap();
