@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tokenizers::Tokenizer;
 
 use crate::files::{CONFIG, Files, ROWS};
-use crate::tensors::{floats, integers};
+use crate::tensors::{Rows, floats, integers};
 use crate::tokens::{Prefixes, head, unit, words};
 use crate::{EmbedError, Embedder, Options, Purpose};
 
@@ -32,18 +32,26 @@ struct Config {
 }
 
 impl StaticEmbedder {
-    pub(crate) fn load(files: Files, options: &Options) -> Result<Self, EmbedError> {
-        let words = words(&files)?;
-        let vocabulary = words.tokenizer.get_vocab(true);
-        let table = Table::read(&files.tensors()?).map_err(|reason| files.unusable(reason))?;
-        if let Some((token, id)) = vocabulary.iter().find(|(_, id)| !table.has(**id)) {
-            return Err(files.unusable(format_args!("token {token:?} has the number {id} and no vector")));
-        }
+    pub(crate) fn load(mut files: Files, options: &Options) -> Result<Self, EmbedError> {
         let most = files.json::<Config>(CONFIG, &files.config)?.max_length.unwrap_or(MAX_TOKENS);
         let max_tokens = options.max_tokens.map_or(most, |tokens| tokens.min(most));
         let settings = ["static 1", &options.document_prefix, &max_tokens.to_string()];
+        // Who asks one question waits for both.
+        let (words, model) = std::thread::scope(|scope| {
+            let words = scope.spawn(|| words(&files));
+            let model = files.identity(&settings);
+            (words.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), model)
+        });
+        let words = words?;
+        let vocabulary = words.tokenizer.get_vocab(true);
+        files.tensors()?;
+        let weights = std::mem::take(&mut files.weights);
+        let table = Table::read(weights).map_err(|reason| files.unusable(reason))?;
+        if let Some((token, id)) = vocabulary.iter().find(|(_, id)| !table.has(**id)) {
+            return Err(files.unusable(format_args!("token {token:?} has the number {id} and no vector")));
+        }
         Ok(Self {
-            model: files.identity(&settings),
+            model,
             tokenizer: words.tokenizer,
             unknown: words.unknown,
             table,
@@ -64,7 +72,7 @@ impl Embedder for StaticEmbedder {
     }
 
     fn dimensions(&self) -> usize {
-        self.table.dimensions
+        self.table.rows.dimensions
     }
 
     fn embed(&self, texts: &[&str], purpose: Purpose) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
@@ -92,8 +100,7 @@ impl fmt::Debug for StaticEmbedder {
 }
 
 struct Table {
-    rows: Vec<f32>,
-    dimensions: usize,
+    rows: Rows,
     /// Of tokens.
     weights: Option<Vec<f32>>,
     /// From tokens to rows, in models where alike tokens share one.
@@ -101,37 +108,33 @@ struct Table {
 }
 
 impl Table {
-    fn read(tensors: &SafeTensors<'_>) -> Result<Self, String> {
-        let rows = tensors.tensor(ROWS).map_err(|error| error.to_string())?;
-        let &[count, dimensions] = rows.shape() else {
-            return Err(format!("{ROWS} has the shape {:?}", rows.shape()));
+    fn read(file: Vec<u8>) -> Result<Self, String> {
+        let (weights, mapping) = {
+            let tensors = SafeTensors::deserialize(&file).map_err(|error| error.to_string())?;
+            let weights = tensors.tensor("weights").ok().map(|tensor| floats(&tensor)).transpose()?;
+            (weights, tensors.tensor("mapping").ok().map(|tensor| integers(&tensor)).transpose()?)
         };
-        if dimensions == 0 {
-            return Err(format!("{ROWS} has no columns"));
-        }
-        let weights = tensors.tensor("weights").ok().map(|tensor| floats(&tensor)).transpose()?;
-        let mapping = tensors.tensor("mapping").ok().map(|tensor| integers(&tensor)).transpose()?;
-        let row = |number: i64| usize::try_from(number).ok().filter(|row| *row < count);
+        let rows = Rows::read(file, ROWS)?;
+        let row = |number: i64| usize::try_from(number).ok().filter(|row| *row < rows.count);
         let mapping = mapping
             .map(|numbers| numbers.into_iter().map(row).collect::<Option<_>>().ok_or("mapping names a row that is not there"))
             .transpose()?;
-        Ok(Self { rows: floats(&rows)?, dimensions, weights, mapping })
+        Ok(Self { rows, weights, mapping })
     }
 
     fn has(&self, token: u32) -> bool {
         let token = token as usize;
-        let rows = self.mapping.as_ref().map_or(self.rows.len() / self.dimensions, Vec::len);
+        let rows = self.mapping.as_ref().map_or(self.rows.count, Vec::len);
         token < rows && self.weights.as_ref().is_none_or(|weights| token < weights.len())
     }
 
     /// The mean, but for its length. What model2vec calls weights does not divide it either.
     fn sum<'a>(&self, tokens: impl Iterator<Item = &'a u32>) -> Vec<f32> {
-        let mut sum = vec![0.0; self.dimensions];
+        let mut sum = vec![0.0; self.rows.dimensions];
         for token in tokens.map(|token| *token as usize) {
             let row = self.mapping.as_ref().map_or(token, |mapping| mapping[token]);
             let weight = self.weights.as_ref().map_or(1.0, |weights| weights[token]);
-            let row = &self.rows[row * self.dimensions..][..self.dimensions];
-            sum.iter_mut().zip(row).for_each(|(sum, number)| *sum += number * weight);
+            self.rows.add(row, weight, &mut sum);
         }
         sum
     }
