@@ -26,8 +26,15 @@ const TRY_EVERY: Duration = Duration::from_secs(2);
 const LITTLE: usize = 1 << 20;
 
 pub(super) async fn update_indexes(library: &Library, config: &Config, asked: bool) -> anyhow::Result<()> {
-    // Words are cheap: what was imported is found at once.
-    follow_index(&library.log, &seeker::open(config, &library.log)?).await?;
+    // Words are cheap: what was imported is found at once. Each reads the log for itself.
+    let (log, index) = (library.log.clone(), seeker::open(config, &library.log)?);
+    let words = tokio::spawn(async move { follow_index(&log, &index).await });
+    let (words, rows) = tokio::join!(words, update_datasets(library, config, asked));
+    words??;
+    rows
+}
+
+async fn update_datasets(library: &Library, config: &Config, asked: bool) -> anyhow::Result<()> {
     let model = seeker::model(config).await?;
     let datasets = datasets::open_with(config, &library.log, model.as_ref())?;
     if asked {
