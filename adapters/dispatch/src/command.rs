@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use commands::ports::{COMMAND_TIMEOUT, Execute, Exit, HandsError, MachineError, Ran, RunCommand, command_mark, command_run};
-use commands::{CommandError, Rejection};
+use commands::{CommandError, Rejection, Sandbox};
 use event_log::command_id;
 use events::dispatch::{Claimed, CommandFinished, CommandOutput, CommandStarted, Failed, Warned};
 use events::{AgentId, Entry, OutputStream, RunId, StreamName, ThreadId, ThreadStatus};
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::dispatcher::{Inner, Later};
+use crate::keep::DESTROYED;
 use crate::machine::Ready;
 use crate::output::Output;
 use crate::sayable::sayable;
@@ -215,6 +216,9 @@ impl Inner {
         };
         let (output, began, mut whole) = (Mutex::new(Output::default()), Instant::now(), String::new());
         let exit = self.executed(order, ready, &execute, &output, &mut whole).await?;
+        // Nobody else takes a machine away on which a command runs.
+        let ends = |it: &Sandbox| it.leaving || it.destroyed;
+        let is_destroyed = self.outside.commands.with_world(|world| world.sandbox(&ready.sandbox).is_some_and(ends));
         self.flush(order, &output, &mut whole, &mut Instant::now(), true).await?;
         if matches!(exit, Some(Err(MachineError::Gone(_)))) {
             self.look_after(&ready.sandbox, &*ready.machines, &ready.provider_ref).await?;
@@ -222,6 +226,7 @@ impl Inner {
         let (exit_code, error_class, why) = match exit_code(exit, timeout) {
             Ok(code) => (Some(code), None, None),
             Err((warning, why)) => {
+                let why = if is_destroyed && warning == BROKEN { format!("the machine is gone: {DESTROYED}") } else { why };
                 self.say_why(&order.ask.thread_id, &order.id, warning, &why).await?;
                 (None, Some(warning.to_owned()), Some(why))
             }

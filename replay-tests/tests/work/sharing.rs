@@ -80,7 +80,14 @@ fn a_busy_machine_that_a_member_has_destroyed_is_gone_with_all_that_ran_on_it_an
     let Some(house) = House::start() else { return };
     let child = house.delegate(&bash("echo ran >> ran; sleep 600"));
     let machine = house.in_a_tool(&child, "ran");
-    house.scene.ask("POST", &format!("/api/sandboxes/{}/destroyed", machine.sandbox), &json!({}));
+    let command = std::thread::scope(|scope| {
+        let command = scope.spawn(|| house.command(&child, "echo begun > begun; sleep 600"));
+        until("the command has begun", || machine.file("begun").filter(|text| text.ends_with('\n')));
+        house.scene.ask("POST", &format!("/api/sandboxes/{}/destroyed", machine.sandbox), &json!({}));
+        command.join().unwrap()
+    });
+    let expected = (&json!("command_broken"), &json!("the machine is gone: a member had it destroyed"));
+    assert_eq!((&command["error_class"], &command["why"]), expected, "{command}");
     let (class, why) = house.failed(&child, 1);
     assert_eq!((class.as_str(), why.as_str()), ("sandbox_dead", "the machine is gone: a member had it destroyed"));
     assert!(machine.processes().is_empty() && !machine.directory.exists());
