@@ -319,8 +319,15 @@ impl Group {
     }
 }
 
+/// What to tell of a word that nobody says.
+pub(crate) fn unsaid(lots: &[Lot<'_>], field: Field, group: &Group) -> Result<String, IndexError> {
+    let near = alike(lots, field, &group.word.term)?;
+    let said = format!("nobody says {:?}", group.word.term);
+    Ok(if near.is_empty() { said } else { format!("{said}; there is {}", near.join(", ")) })
+}
+
 /// Words that may be found and differ from one that nobody says by a letter or two, the most frequent first.
-pub(crate) fn alike(lots: &[Lot<'_>], field: Field, word: &str) -> Result<Vec<String>, IndexError> {
+fn alike(lots: &[Lot<'_>], field: Field, word: &str) -> Result<Vec<String>, IndexError> {
     let mut said: Vec<(u64, String)> = Vec::new();
     if word.chars().count() < SHORTEST {
         return Ok(Vec::new());

@@ -14,12 +14,7 @@ pub(crate) fn why_none(lots: &[Lot<'_>], field: Field, groups: &[Group]) -> Resu
     let words = || groups.iter().filter(|group| group.factor == 1.0);
     let unsaid: Vec<&Group> = words().filter(|group| lacks(&Group::is_known, group)).take(MOST).collect();
     if !unsaid.is_empty() {
-        let told = |group: &&Group| -> Result<String, IndexError> {
-            let near = groups::alike(lots, field, &group.word.term)?;
-            let said = format!("nobody says {:?}", group.word.term);
-            Ok(if near.is_empty() { said } else { format!("{said}; there is {}", near.join(", ")) })
-        };
-        return unsaid.iter().map(told).collect();
+        return unsaid.into_iter().map(|group| groups::unsaid(lots, field, group)).collect();
     }
     let may_be_found = |group: &Group| group.hits.iter().any(|hits| !hits.is_empty());
     let left_out = words().filter(|group| lacks(&may_be_found, group)).take(MOST);

@@ -141,9 +141,7 @@ impl<'a> Evidence<'a> {
     }
 
     fn unsaid(&self, group: &Group) -> Result<String, IndexError> {
-        let near = groups::alike(self.lots, self.field, &group.word.term)?;
-        let said = format!("nobody says {:?}", group.word.term);
-        Ok(if near.is_empty() { said } else { format!("{said}; there is {}", near.join(", ")) })
+        groups::unsaid(self.lots, self.field, group)
     }
 
     /// Whether it is a path with a directory that nobody writes and a name that many files have: `crates/wick/src/lib.rs`. Where a path
